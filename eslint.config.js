@@ -1,0 +1,114 @@
+/**
+ * Lint finds mistakes; how the code looks is prettier's. The zones below are the architecture: see CONTRIBUTING.md.
+ */
+import { createNodeResolver, importX } from 'eslint-plugin-import-x';
+import { defineConfig } from 'eslint/config';
+import tseslint from 'typescript-eslint';
+
+/** From left to right: a folder may import from those after it, and from the leaves. */
+const LAYERS = ['http', 'recipes', 'leases', 'zookeeper'];
+
+/** Where `http` stops: it knows what recipes and leases say, not how ZooKeeper says it. */
+const HTTP_MAY_NOT = ['zookeeper'];
+
+const ENTRIES = ['./src/{main,gateway}.ts', './src/cli/**']; // globs all: the rule does not mix them with paths
+const inside = (/** @type {string} */ name) => `./src/${name}/**`;
+
+const zones = [
+  ...LAYERS.map((layer, index) => ({
+    target: inside(layer),
+    from: [...LAYERS.slice(0, index), ...(layer === 'http' ? HTTP_MAY_NOT : [])].map(inside).concat(ENTRIES),
+    message: `The layers are http → recipes → leases → zookeeper: "${layer}" does not look there.`,
+  })),
+  {
+    target: './src/!(main|gateway).ts',
+    from: [...LAYERS, 'metrics'].map(inside).concat(ENTRIES),
+    message: 'The leaves are what everyone shares: they import nothing of ours but other leaves.',
+  },
+  {
+    target: './src/metrics/**',
+    from: [...LAYERS.map(inside), ...ENTRIES, './src/*.ts'],
+    message: 'Metrics import prom-client and nothing of ours.',
+  },
+  { target: './src/cli/**', from: ['./src/main.ts', './src/gateway.ts'], message: 'A command is not the gateway.' },
+  { target: './src/gateway.ts', from: './src/main.ts', message: 'The process starts the gateway, not the reverse.' },
+];
+
+const ZOOKEEPER_CLIENT = {
+  group: ['node-zookeeper-client', 'node-zookeeper-client/*'],
+  message: 'Only src/zookeeper knows the client library: its defects are repaired there.',
+};
+const ENV = { name: 'node:process', importNames: ['env'], message: 'Only src/config.ts reads the environment.' };
+const METRICS_ONLY = { regex: '^(?!prom-client$|\\./)', message: 'Metrics import prom-client and nothing else.' };
+
+const restrictedImports = (/** @type {object[]} */ ...patterns) => ['error', { paths: [ENV], patterns }];
+
+export default defineConfig(
+  { ignores: ['dist/', 'coverage/', '.cache/', '.data/', 'src/http/contract.d.ts'] },
+  {
+    files: ['**/*.ts', '**/*.mjs', '**/*.js'],
+    extends: [tseslint.configs.recommendedTypeChecked],
+    plugins: { 'import-x': importX },
+    languageOptions: {
+      parserOptions: {
+        projectService: {
+          // The last one stands beside its .d.mts, which hides it from the compiler.
+          allowDefaultProject: ['eslint.config.js', 'vitest.config.ts', 'scripts/lib/zookeeper.mjs'],
+        },
+        tsconfigRootDir: import.meta.dirname,
+      },
+    },
+    settings: {
+      'import-x/parsers': { '@typescript-eslint/parser': ['.ts', '.mts'] },
+      'import-x/resolver-next': [createNodeResolver({ extensionAlias: { '.js': ['.ts', '.js'] } })],
+    },
+    rules: {
+      '@typescript-eslint/no-floating-promises': 'error',
+      '@typescript-eslint/no-misused-promises': 'error',
+      '@typescript-eslint/switch-exhaustiveness-check': ['error', { considerDefaultExhaustiveForUnions: true }],
+      '@typescript-eslint/consistent-type-imports': 'error',
+      '@typescript-eslint/no-unused-vars': ['error', { argsIgnorePattern: '^_', varsIgnorePattern: '^_' }],
+      '@typescript-eslint/restrict-template-expressions': ['error', { allowNumber: true, allowBoolean: true }],
+      '@typescript-eslint/require-await': 'off', // an async face over a synchronous answer is no mistake
+      eqeqeq: ['error', 'always', { null: 'ignore' }],
+      'import-x/no-cycle': 'error',
+      'import-x/no-restricted-paths': ['error', { zones, basePath: import.meta.dirname }],
+    },
+  },
+  {
+    files: ['src/**/*.ts'],
+    rules: {
+      'no-restricted-imports': restrictedImports(ZOOKEEPER_CLIENT),
+      'no-restricted-properties': ['error', { object: 'process', property: 'env', message: ENV.message }],
+      'no-console': 'error', // the log is JSON, from src/log.ts
+    },
+  },
+  { files: ['src/config.ts'], rules: { 'no-restricted-properties': 'off' } },
+  { files: ['src/zookeeper/**/*.ts'], rules: { 'no-restricted-imports': restrictedImports() } },
+  {
+    files: ['src/metrics/**/*.ts'],
+    rules: { 'no-restricted-imports': restrictedImports(ZOOKEEPER_CLIENT, METRICS_ONLY) },
+  },
+  { files: ['src/main.ts', 'src/cli/**/*.ts'], rules: { 'no-console': 'off' } },
+  {
+    files: ['test/**/*.ts'],
+    rules: {
+      // The body of an answer is what the test looks at, and it was checked against the contract before.
+      '@typescript-eslint/no-unsafe-argument': 'off',
+      '@typescript-eslint/no-unsafe-assignment': 'off',
+      '@typescript-eslint/no-unsafe-member-access': 'off',
+      '@typescript-eslint/no-unsafe-return': 'off',
+    },
+  },
+  {
+    files: ['scripts/**/*.mjs', '*.js'],
+    rules: {
+      // Parsed text and foreign errors are checked where they are used; JSDoc is not worth a schema.
+      '@typescript-eslint/no-unsafe-argument': 'off',
+      '@typescript-eslint/no-unsafe-assignment': 'off',
+      '@typescript-eslint/no-unsafe-call': 'off',
+      '@typescript-eslint/no-unsafe-member-access': 'off',
+      '@typescript-eslint/no-unsafe-return': 'off',
+    },
+  },
+);

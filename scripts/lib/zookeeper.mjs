@@ -1,0 +1,4 @@
+/** ZooKeeper for `npm start`, `npm test` and the test harness: get it, find Java, start a server. */
+export { checkJava } from './java.mjs';
+export { provideZooKeeper } from './zookeeper-release.mjs';
+export { assertPortFree, fourLetterWord, PortTakenError, startZooKeeperServer } from './zookeeper-server.mjs';

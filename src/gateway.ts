@@ -1,0 +1,220 @@
+/**
+ * The composition root: builds the layers from the settings, and knows in which order they start and stop.
+ *
+ * Stop: not ready → the waiters are answered and keep their places → no new connections, the rest is answered → sessions of
+ * leases are detached (they live on, their clients go to another replica) → the control session is closed.
+ */
+import type { Config } from './config.js';
+import { createApp } from './http/app.js';
+import { createAuthentication } from './http/auth.js';
+import { electionRoutes } from './http/routes/elections.js';
+import { leaseRoutes } from './http/routes/leases.js';
+import { lockRoutes } from './http/routes/locks.js';
+import { operationsRoutes } from './http/routes/operations.js';
+import { startServer, type RunningServer } from './http/server.js';
+import { AttachedSessions } from './leases/attached-sessions.js';
+import { LeaseKeys } from './leases/keys.js';
+import { Layout } from './leases/layout.js';
+import { Leases } from './leases/leases.js';
+import { SessionBounds } from './leases/session-bounds.js';
+import type { Logger } from './log.js';
+import { createMetrics, type Metrics } from './metrics/metrics.js';
+import { Cleanup } from './recipes/cleanup.js';
+import type { Coordination } from './recipes/coordination.js';
+import { GrantedHolds } from './recipes/granted-holds.js';
+import { HOUSEKEEPING_TIMING, Housekeeping, type HousekeepingTiming } from './recipes/housekeeping.js';
+import { Lines } from './recipes/line.js';
+import { LineObservers } from './recipes/line-observer.js';
+import { RevocationWatch } from './recipes/revocation-watch.js';
+import { SECOND, systemClock, type Clock } from './time.js';
+import { version } from './version.js';
+import { CREATOR_ACL, OPEN_ACL } from './zookeeper/acl.js';
+import type { Ensemble, ZooKeeperObserver } from './zookeeper/client.js';
+import { parseConnectString } from './zookeeper/connect-string.js';
+import { ControlSession } from './zookeeper/control-session.js';
+import { ServerClock } from './zookeeper/server-clock.js';
+
+/** Long enough for the ensemble to elect a leader, short enough that a dead replica's watches and housekeeping end soon. */
+const CONTROL_SESSION_TIMEOUT_MS = 10 * SECOND;
+const HANDSHAKE_TIMEOUT_MS = 3 * SECOND;
+/** A shorter loss of ZooKeeper is survived by waiting requests; only a longer one takes the replica out of service. */
+const NOT_READY_AFTER_MS = 10 * SECOND;
+const CLOSE_CONTROL_MS = SECOND;
+
+export interface GatewayOptions {
+  config: Config;
+  logger: Logger;
+  clock?: Clock;
+  housekeeping?: HousekeepingTiming;
+  /** Node's own process metrics; off where many gateways share a process. */
+  processMetrics?: boolean;
+}
+
+export interface Gateway {
+  readonly url: string;
+  readonly port: number;
+  readonly opsPort: number | undefined;
+  readonly metrics: Metrics;
+  readonly context: Coordination;
+  readonly observers: LineObservers;
+  /** Lets go gracefully, by force after `withinMs` (default: the setting). */
+  stop(withinMs?: number): Promise<void>;
+}
+
+/** @throws Error with one sentence when the listener, the connect string or the file of keys cannot be used */
+export async function startGateway(options: GatewayOptions): Promise<Gateway> {
+  const { config, logger, clock = systemClock } = options;
+  if (config.zookeeper === undefined)
+    throw new Error(
+      'POSTERN_ZOOKEEPER is not set; it names the ensemble to use, for example 127.0.0.1:2181. `npm start` without it starts one.',
+    );
+  const metrics = createMetrics({ version, processMetrics: options.processMetrics ?? true });
+  const ensemble = ensembleOf(config, zooKeeperObserver(metrics, logger));
+  const control = new ControlSession(ensemble, { sessionTimeoutMs: CONTROL_SESSION_TIMEOUT_MS });
+  const layout = new Layout(config.root);
+  const sessions = new AttachedSessions({ ensemble, cap: config.maxAttached, metrics });
+  const bounds = new SessionBounds(sessions);
+  const keys = new LeaseKeys(control, layout, config.leaseKeys);
+  const leases = new Leases({ control, sessions, keys, bounds, layout, clock, metrics });
+  const cleanup = new Cleanup(control);
+  const context: Coordination = {
+    control,
+    leases,
+    layout,
+    zooKeeperClock: ensemble.clock,
+    metrics,
+    lines: new Lines(control, metrics),
+    granted: new GrantedHolds(),
+    cleanup,
+  };
+  const observers = new LineObservers(control);
+  const housekeeping = new Housekeeping(
+    context,
+    (error) => logger.warn({ err: error }, 'housekeeping failed; it is tried again'),
+    options.housekeeping ?? HOUSEKEEPING_TIMING,
+  );
+  const revocations = new RevocationWatch(context, (error) =>
+    logger.warn({ err: error }, 'a revocation could not be looked after; it is tried again'),
+  );
+  const draining = new AbortController();
+  const authentication = createAuthentication({ config, logger });
+  let prepared = false;
+
+  const readiness = (): { ready: boolean; reasons: string[] } => {
+    const reasons: string[] = [];
+    const away = control.disconnectedSince;
+    if (!prepared) reasons.push('ZooKeeper has not been reached yet.');
+    else if (away !== undefined && clock.monotonic() - away >= NOT_READY_AFTER_MS)
+      reasons.push(`ZooKeeper has been away for ${Math.round((clock.monotonic() - away) / SECOND)} s.`);
+    return { ready: reasons.length === 0, reasons };
+  };
+
+  let server: RunningServer;
+  try {
+    const app = createApp({
+      config,
+      metrics,
+      logger,
+      clock,
+      authentication,
+      routes: {
+        ...operationsRoutes({
+          config,
+          metrics,
+          clock,
+          version,
+          readiness,
+          sessionBounds: () => bounds.known,
+          draining: draining.signal,
+        }),
+        ...leaseRoutes(context, observers),
+        ...lockRoutes(context, observers),
+        ...electionRoutes(context, observers),
+      },
+      draining: draining.signal,
+    });
+    server = await startServer({ app, config, logger });
+  } catch (error) {
+    authentication.close();
+    throw error;
+  }
+  control.start();
+  control.onNewSession(() => void prepare());
+  // Leases can do without a connection of their own; the replica cannot.
+  control.onRefused(() => sessions.makeRoom());
+
+  /** Makes what every request relies on, and reads what it needs to know, as soon as there is an ensemble. */
+  async function prepare(): Promise<void> {
+    try {
+      const deadline = performance.now() + config.requestTimeoutMs;
+      await control.ensureChroot(deadline);
+      await control.ensurePath(layout.namespaces, deadline);
+      await keys.ring(deadline);
+      await bounds.read(deadline);
+      if (!prepared) revocations.start();
+      prepared = true;
+    } catch (error) {
+      if (draining.signal.aborted) return;
+      logger.warn({ err: error }, 'ZooKeeper was reached but could not be prepared; it is tried again');
+      setTimeout(() => void prepare(), SECOND).unref();
+    }
+  }
+
+  housekeeping.start();
+  return {
+    url: server.url,
+    port: server.port,
+    opsPort: server.opsPort,
+    metrics,
+    context,
+    observers,
+    async stop(withinMs = config.drainMs) {
+      if (draining.signal.aborted) return;
+      draining.abort();
+      housekeeping.stop();
+      revocations.stop();
+      await server.stop(withinMs);
+      await cleanup.stop();
+      sessions.detachAll();
+      await control.stop(performance.now() + CLOSE_CONTROL_MS);
+      authentication.close();
+    },
+  };
+}
+
+function ensembleOf(config: Config, observer: ZooKeeperObserver): Ensemble {
+  const { servers, chroot } = parseConnectString(config.zookeeper as string);
+  const { zookeeperAuth, zookeeperTls, zookeeperTlsCa, zookeeperTlsCert, zookeeperTlsKey } = config;
+  return {
+    servers,
+    chroot,
+    credentials: zookeeperAuth === undefined ? [] : [{ scheme: 'digest', auth: Buffer.from(zookeeperAuth) }],
+    tls: zookeeperTls ? { ca: zookeeperTlsCa, cert: zookeeperTlsCert, key: zookeeperTlsKey } : undefined,
+    // With credentials every node belongs to the gateway alone.
+    acl: zookeeperAuth === undefined ? OPEN_ACL : CREATOR_ACL,
+    handshakeTimeoutMs: HANDSHAKE_TIMEOUT_MS,
+    clock: new ServerClock(),
+    observer,
+  };
+}
+
+function zooKeeperObserver(metrics: Metrics, logger: Logger): ZooKeeperObserver {
+  const durations = new Map<string, { observe(seconds: number): void }>();
+  return {
+    request(operation, ms) {
+      let duration = durations.get(operation);
+      if (duration === undefined)
+        durations.set(operation, (duration = metrics.zookeeperRequestDurationSeconds.labels({ op: operation })));
+      duration.observe(ms / 1_000);
+    },
+    connected(connected) {
+      metrics.zookeeperConnected.set(connected ? 1 : 0);
+      if (connected) logger.info('connected to ZooKeeper');
+      else logger.warn('the connection to ZooKeeper was lost');
+    },
+    reconnected: () => metrics.zookeeperReconnectsTotal.inc(),
+    watchEvent: (type) => metrics.watchEventsTotal.inc({ type }),
+    watches: (count) => metrics.watches.set(count),
+    fault: (error) => logger.warn({ err: error }, 'a connection to ZooKeeper failed'),
+  };
+}

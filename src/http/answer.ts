@@ -1,0 +1,60 @@
+/**
+ * Writes one answer, and finds out whether it went out.
+ */
+import type { ServerResponse } from 'node:http';
+import type { Answer } from './exchange.js';
+
+const JSON_TYPE = 'application/json';
+
+/**
+ * Resolves to whether the operating system took all of it; false means that the client cannot have read it to its end.
+ * (True does not mean that it has: nobody can know that.)
+ */
+export function writeAnswer(
+  response: ServerResponse,
+  answer: Answer,
+  common: Readonly<Record<string, string>>,
+): Promise<boolean> {
+  if (isGone(response)) return Promise.resolve(false);
+  const text = bodyOf(answer);
+  const headers = headersOf(answer, text, common);
+  return new Promise((resolve) => {
+    const onFinish = (): void => settle(true);
+    const onClose = (): void => settle(response.writableFinished);
+    const settle = (delivered: boolean): void => {
+      response.off('finish', onFinish).off('close', onClose);
+      resolve(delivered);
+    };
+    response.on('finish', onFinish).on('close', onClose);
+    response.writeHead(answer.status, headers);
+    response.end(text);
+  });
+}
+
+export function isGone(response: ServerResponse): boolean {
+  return response.destroyed || response.req.socket.destroyed;
+}
+
+function bodyOf({ body, contentType }: Answer): string | Buffer | undefined {
+  if (body === undefined) return undefined;
+  if (contentType !== undefined && (typeof body === 'string' || Buffer.isBuffer(body))) return body;
+  return JSON.stringify(body);
+}
+
+function headersOf(
+  answer: Answer,
+  text: string | Buffer | undefined,
+  common: Readonly<Record<string, string>>,
+): Record<string, string | number> {
+  const headers: Record<string, string | number> = {
+    'Cache-Control': answer.headers?.['ETag'] === undefined ? 'no-store' : 'private, no-cache',
+    'X-Content-Type-Options': 'nosniff',
+    ...common,
+    ...answer.headers,
+  };
+  if (text !== undefined) {
+    headers['Content-Type'] = answer.contentType ?? JSON_TYPE;
+    headers['Content-Length'] = Buffer.byteLength(text);
+  }
+  return headers;
+}

@@ -1,0 +1,208 @@
+/**
+ * The frame around every handler: admits, routes, authenticates, validates, calls, writes, logs and counts.
+ *
+ * Everything a handler may rely on was checked before it runs; whatever it throws becomes a problem answer. The order
+ * of the checks is what a stranger may learn: first whether to be heard at all, then whether the path exists, then who
+ * is asking, and only then what is asked.
+ */
+import type { IncomingMessage } from 'node:http';
+import type { Config } from '../config.js';
+import { PosternError } from '../errors.js';
+import type { Logger } from '../log.js';
+import type { Metrics } from '../metrics/metrics.js';
+import type { Clock } from '../time.js';
+import { writeAnswer } from './answer.js';
+import type { Authentication } from './auth.js';
+import { Call } from './call.js';
+import { corsHeaders } from './cors.js';
+import { ANONYMOUS } from './credentials.js';
+import { serveEvents, STREAM_TUNING, type StreamTuning } from './events.js';
+import type { Answer, EventStream, Handler, Routes } from './exchange.js';
+import { createFace, type Face, type Serve } from './express-face.js';
+import { headerOf, Intake } from './intake.js';
+import { openApi, type Operation } from './openapi.js';
+import { problemOf } from './problem.js';
+import { recordCall } from './record.js';
+import { parseTarget } from './request-target.js';
+import { Router } from './router.js';
+import { createValidators } from './validation.js';
+
+export interface AppOptions {
+  readonly config: Pick<Config, 'maxWaitMs' | 'maxWaiters' | 'requestTimeoutMs' | 'maxBodyBytes' | 'corsOrigins'>;
+  readonly metrics: Metrics;
+  readonly logger: Logger;
+  readonly clock: Clock;
+  readonly authentication: Authentication;
+  /** Exactly one handler for each operation of the contract. */
+  readonly routes: Routes;
+  /** Aborted when the replica begins to drain. */
+  readonly draining: AbortSignal;
+  readonly streamTuning?: StreamTuning;
+}
+
+export interface App {
+  /** Everything. */
+  readonly main: Face;
+  /** Health, readiness and metrics only. */
+  readonly ops: Face;
+  /** Requests that wait and streams, now. */
+  waiters(): number;
+}
+
+/** For `OPTIONS *`, which asks about the server as a whole. */
+const ALL_METHODS = 'DELETE, GET, HEAD, OPTIONS, POST';
+const OPS_OPERATIONS = new Set(['health', 'readiness', 'metrics']);
+
+/** @throws Error when the routes and the contract do not name the same operations. */
+export function createApp(options: AppOptions): App {
+  const { document, operations } = openApi();
+  checkRoutes(options.routes, operations);
+  const validators = createValidators(document, operations, { maxWaitMs: options.config.maxWaitMs });
+  const intake = new Intake(options.config, validators);
+  const frame = new Frame(options, intake);
+  return {
+    main: createFace(frame.serve(new Router(operations))),
+    ops: createFace(frame.serve(new Router(operations.filter(({ operationId }) => OPS_OPERATIONS.has(operationId))))),
+    waiters: () => intake.waiters,
+  };
+}
+
+function checkRoutes(routes: Routes, operations: readonly Operation[]): void {
+  const promised = new Set(operations.map(({ operationId }) => operationId));
+  const missing = [...promised].filter((id) => routes[id] === undefined);
+  const unknown = Object.keys(routes).filter((id) => !promised.has(id));
+  if (missing.length > 0) throw new Error(`openapi.yaml promises operations without a handler: ${missing.join(', ')}`);
+  if (unknown.length > 0) throw new Error(`handlers without an operation in openapi.yaml: ${unknown.join(', ')}`);
+}
+
+class Frame {
+  readonly #options: AppOptions;
+  readonly #intake: Intake;
+  /** One listener on the process-wide signal and a set, because removing one of thousands from a signal walks over them all. */
+  readonly #open = new Set<Call>();
+
+  constructor(options: AppOptions, intake: Intake) {
+    this.#options = options;
+    this.#intake = intake;
+    options.draining.addEventListener('abort', () => {
+      for (const call of this.#open) call.abort('draining');
+    });
+  }
+
+  serve(router: Router): Serve {
+    const { metrics, clock, draining, logger } = this.#options;
+    return async (request, response) => {
+      const call = new Call(request, response, clock);
+      this.#open.add(call);
+      if (draining.aborted) call.abort('draining');
+      metrics.httpRequestsInFlight.inc();
+      try {
+        await this.#run(call, router);
+      } catch (error) {
+        // Not even the problem could be written; there is nothing left to answer with.
+        logger.error({ err: error, traceId: call.traceId }, 'an answer could not be written');
+        response.destroy();
+      } finally {
+        this.#open.delete(call);
+        call.close();
+        metrics.httpRequestsInFlight.dec();
+        recordCall(call, this.#options);
+      }
+    };
+  }
+
+  async #run(call: Call, router: Router): Promise<void> {
+    let answer: Answer | EventStream;
+    try {
+      answer = await this.#answer(call, router);
+    } catch (error) {
+      answer = this.#problem(call, error);
+    }
+    try {
+      if ('events' in answer) await this.#stream(call, answer);
+      else await this.#write(call, answer);
+    } finally {
+      this.#intake.release(call);
+    }
+  }
+
+  async #answer(call: Call, router: Router): Promise<Answer | EventStream> {
+    const { request } = call;
+    const method = request.method ?? '';
+    const { config, authentication } = this.#options;
+    if (method === 'OPTIONS' && request.url === '*') return { status: 204, headers: { Allow: ALL_METHODS } };
+    const target = parseTarget(request.url ?? '');
+    authentication.admit(request.headers, target.authority ?? hostOf(request));
+    call.answerHeaders = corsHeaders(config.corsOrigins, request.headers);
+
+    const match = router.match(method, target.segments);
+    if (match === undefined) throw new PosternError('not-found', 'There is no such path; /docs lists those there are.');
+    if ('allow' in match) {
+      if (method !== 'OPTIONS') throw notAllowed(method, match.allow);
+      call.answerHeaders = corsHeaders(config.corsOrigins, request.headers, match.allow);
+      return { status: 204, headers: { Allow: match.allow } };
+    }
+    call.operation = match.operation;
+    const credential = match.operation.isPublic ? ANONYMOUS : authentication.authenticate(request.headers);
+    call.principal = credential.principal;
+    const exchange = await this.#intake.read(call, match, target, credential);
+    return this.#handler(match.operation)(exchange);
+  }
+
+  #handler({ operationId }: Operation): Handler {
+    return this.#options.routes[operationId] as Handler;
+  }
+
+  async #write(call: Call, answer: Answer): Promise<void> {
+    const common = this.#commonHeaders(call);
+    try {
+      call.delivered = await writeAnswer(call.response, answer, common);
+      if (!call.delivered) answer.undelivered?.();
+    } catch (error) {
+      // It could not be put into words, which only a fault of the handler explains; the client has not seen any of it.
+      answer.undelivered?.();
+      call.delivered = await writeAnswer(call.response, this.#problem(call, error), common);
+    }
+  }
+
+  async #stream(call: Call, stream: EventStream): Promise<void> {
+    await serveEvents(call.response, stream, {
+      headers: this.#commonHeaders(call),
+      maxMs: this.#options.config.maxWaitMs,
+      lastEventId: headerOf(call.request.headers['last-event-id']),
+      signal: call.signal,
+      tuning: this.#options.streamTuning ?? STREAM_TUNING,
+      explain: (error) => this.#problem(call, error).body,
+    });
+  }
+
+  /** A failed call's answer. What is a fault, and not an answer of the contract, is logged here with its stack. */
+  #problem(call: Call, error: unknown): Answer {
+    const { status, headers, body, contentType, fault } = problemOf(error, call.traceId);
+    call.code = body.code;
+    if (fault) {
+      const { traceId, operation } = call;
+      this.#options.logger.error({ err: error, traceId, operation: operation?.operationId }, 'a request failed');
+    }
+    return { status, headers, body, contentType };
+  }
+
+  #commonHeaders(call: Call): Record<string, string> {
+    const common: Record<string, string> = { ...call.answerHeaders, 'Trace-Id': call.traceId };
+    if (this.#options.draining.aborted || call.mustCloseConnection) common['Connection'] = 'close';
+    return common;
+  }
+}
+
+/** HTTP/1.1 requires it, and who may be served depends on it. */
+function hostOf({ headers, httpVersion }: IncomingMessage): string | undefined {
+  if (headers.host === undefined && httpVersion === '1.1')
+    throw new PosternError('malformed', 'The Host header is missing.');
+  return headers.host;
+}
+
+function notAllowed(method: string, allow: string): PosternError {
+  return new PosternError('method-not-allowed', `This resource has no ${method}; it has ${allow}.`, {
+    members: { allow },
+  });
+}

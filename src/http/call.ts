@@ -1,0 +1,66 @@
+/**
+ * One request on its way through the frame: when it came, what ends it, and what became of it.
+ *
+ *   open ──▶ answered (written to the end) ──▶ closed
+ *     └────▶ aborted: client-gone or draining ──▶ answered, or given up ──▶ closed
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Clock, EndReason } from '../time.js';
+import type { Principal } from './exchange.js';
+import type { Operation } from './openapi.js';
+import { traceIdOf } from './trace.js';
+
+export class Call {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly receivedAt: number;
+  readonly traceId: string;
+  /** Headers of every answer to this request, whatever it will be. */
+  answerHeaders: Readonly<Record<string, string>> = {};
+  operation: Operation | undefined;
+  principal: Principal | undefined;
+  /** Whether it asked to wait, or for a stream. */
+  waits = false;
+  /** The problem's code, when it failed. */
+  code: string | undefined;
+  delivered = true;
+  #continueOwed: boolean;
+  readonly #controller = new AbortController();
+  readonly #onClose = (): void => {
+    if (!this.response.writableFinished) this.abort('client-gone');
+  };
+
+  constructor(request: IncomingMessage, response: ServerResponse, clock: Clock) {
+    this.request = request;
+    this.response = response;
+    this.receivedAt = clock.monotonic();
+    this.traceId = traceIdOf(request.headers['traceparent']);
+    this.#continueOwed = request.headers.expect?.toLowerCase() === '100-continue';
+    response.on('close', this.#onClose);
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** The first reason stays. */
+  abort(reason: EndReason): void {
+    this.#controller.abort(reason);
+  }
+
+  /** Tells a client that asked first to send its body. */
+  sendContinue(): void {
+    if (!this.#continueOwed) return;
+    this.#continueOwed = false;
+    this.response.writeContinue();
+  }
+
+  /** A client that was never told to go on may or may not send its body: what follows on the connection is anybody's guess. */
+  get mustCloseConnection(): boolean {
+    return this.#continueOwed;
+  }
+
+  close(): void {
+    this.response.off('close', this.#onClose);
+  }
+}

@@ -1,0 +1,62 @@
+/**
+ * The little of Markdown that the descriptions of the contract use: paragraphs, headings, lists, tables, fenced code, and
+ * within a line code, strong and emphasis. Everything is escaped first, so no text can become markup of another kind.
+ */
+import { escapeHtml } from './page.js';
+
+export function markdown(text: string): string {
+  return blocksOf(text).map(renderBlock).join('\n');
+}
+
+/** One line of text, as it stands in a table or a heading. */
+export function inline(text: string): string {
+  return escapeHtml(text.trim())
+    .split(/(`[^`]+`)/)
+    .map((part) => (part.startsWith('`') ? `<code>${part.slice(1, -1)}</code>` : emphasise(part)))
+    .join('');
+}
+
+function emphasise(text: string): string {
+  return text.replace(/\*\*([^*]+)\*\*/g, '<strong>$1</strong>').replace(/\*([^*]+)\*/g, '<em>$1</em>');
+}
+
+/** Blocks are apart by empty lines, except within fences. */
+function blocksOf(text: string): string[] {
+  const blocks: string[] = [];
+  for (const part of text.trim().split(/(^```[^]*?^```$)/m)) {
+    if (part.startsWith('```')) blocks.push(part);
+    else blocks.push(...part.split(/\n\s*\n/).filter((block) => block.trim() !== ''));
+  }
+  return blocks;
+}
+
+function renderBlock(block: string): string {
+  const lines = block.replace(/^\n+|\n+$/g, '').split('\n');
+  const first = lines[0] ?? '';
+  if (first.startsWith('```')) return `<pre><code>${escapeHtml(lines.slice(1, -1).join('\n'))}</code></pre>`;
+  if (first.startsWith('|')) return renderTable(lines);
+  if (first.startsWith('- '))
+    return `<ul>${listItems(lines)
+      .map((item) => `<li>${inline(item)}</li>`)
+      .join('')}</ul>`;
+  const heading = /^#+ (.*)/.exec(first)?.[1];
+  if (heading !== undefined) return `<h4>${inline(heading)}</h4>`;
+  return `<p>${inline(lines.join(' '))}</p>`;
+}
+
+/** A line that does not begin with a dash goes on with the item before it. */
+function listItems(lines: readonly string[]): string[] {
+  const items: string[] = [];
+  for (const line of lines) {
+    if (line.startsWith('- ')) items.push(line.slice(2));
+    else items.push(`${items.pop() ?? ''} ${line.trim()}`);
+  }
+  return items;
+}
+
+function renderTable(lines: readonly string[]): string {
+  const [head, , ...rows] = lines.map((line) => line.split('|').slice(1, -1));
+  const row = (cells: readonly string[], tag: string): string =>
+    `<tr>${cells.map((cell) => `<${tag}>${inline(cell)}</${tag}>`).join('')}</tr>`;
+  return `<div class="scroll"><table>${row(head ?? [], 'th')}${rows.map((cells) => row(cells, 'td')).join('')}</table></div>`;
+}

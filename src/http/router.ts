@@ -1,0 +1,85 @@
+/**
+ * From method and path to the operation: a tree of path segments, built from the paths of the contract.
+ *
+ * A lookup costs one map access per segment, however many operations there are. A fixed segment wins over a parameter, so
+ * `/v1/leases/self` is never the lease called "self". But where clients choose the names (`{name}`), one may be
+ * called like the fixed segment: `POST /v1/locks/acquire` takes many locks, `GET /v1/locks/acquire` shows the lock "acquire".
+ */
+import type { Operation } from './openapi.js';
+
+interface Node {
+  readonly fixed: Map<string, Node>;
+  parameter?: { name: string; node: Node };
+  /** By method; undefined where no path of the contract ends. */
+  operations?: Map<string, Operation>;
+}
+
+export interface Found {
+  readonly operation: Operation;
+  /** The path's parameters, as they stand in the decoded segments; not yet validated. */
+  readonly params: Record<string, string>;
+}
+
+/** What a path leads to: an operation, only other methods (with what `Allow` then says), or nothing. */
+export type Match = Found | { readonly allow: string } | undefined;
+
+export class Router {
+  readonly #root: Node = { fixed: new Map() };
+
+  constructor(operations: readonly Operation[]) {
+    for (const operation of operations) {
+      const node = segmentsOf(operation.template).reduce(descend, this.#root);
+      node.operations ??= new Map();
+      node.operations.set(operation.method, operation);
+    }
+  }
+
+  /** `segments` are the decoded parts of the path between its slashes. HEAD is served like GET. */
+  match(method: string, segments: readonly string[]): Match {
+    const ends = endsOf(this.#root, segments, {});
+    const wanted = method === 'HEAD' ? 'GET' : method;
+    for (const { operations, params } of ends) {
+      const operation = operations.get(wanted);
+      if (operation !== undefined) return { operation, params };
+    }
+    return ends.length === 0 ? undefined : { allow: allowOf(ends.flatMap(({ operations }) => [...operations.keys()])) };
+  }
+}
+
+/** The parameter whose values are the choice of clients; ids are made here, and are like no fixed segment. */
+const CHOSEN = 'name';
+
+interface End {
+  operations: ReadonlyMap<string, Operation>;
+  params: Record<string, string>;
+}
+
+/** Where the segments lead to, the most fixed one first. */
+function endsOf(node: Node, segments: readonly string[], params: Record<string, string>): End[] {
+  const [segment, ...rest] = segments;
+  if (segment === undefined) return node.operations === undefined ? [] : [{ operations: node.operations, params }];
+  const fixed = node.fixed.get(segment);
+  const ends = fixed === undefined ? [] : endsOf(fixed, rest, params);
+  if (node.parameter === undefined || (fixed !== undefined && node.parameter.name !== CHOSEN)) return ends;
+  const { name, node: next } = node.parameter;
+  return [...ends, ...endsOf(next, rest, { ...params, [name]: segment })];
+}
+
+function descend(node: Node, segment: string): Node {
+  const name = /^\{(.+)\}$/.exec(segment)?.[1];
+  if (name !== undefined) return (node.parameter ??= { name, node: { fixed: new Map() } }).node;
+  let next = node.fixed.get(segment);
+  if (next === undefined) {
+    next = { fixed: new Map() };
+    node.fixed.set(segment, next);
+  }
+  return next;
+}
+
+function segmentsOf(template: string): string[] {
+  return template.split('/').slice(1);
+}
+
+function allowOf(methods: readonly string[]): string {
+  return [...new Set([...(methods.includes('GET') ? ['HEAD'] : []), ...methods, 'OPTIONS'])].sort().join(', ');
+}

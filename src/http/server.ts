@@ -1,0 +1,131 @@
+/**
+ * The listeners: started together, stopped gracefully.
+ *
+ * Stopping: no new connections, idle ones are closed, requests in flight are answered with `Connection: close`; what is left at
+ * the deadline is cut off. The operations port answers until the main one is done, so that probes see the drain.
+ */
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Config } from '../config.js';
+import type { Logger } from '../log.js';
+import { SECOND } from '../time.js';
+import type { App } from './app.js';
+import { ConnectionErrors, HEADERS_BYTES_MAX } from './connection-errors.js';
+import type { Face } from './express-face.js';
+
+export interface ServerTimeouts {
+  /** A whole request, body included; a slow sender is cut off. */
+  readonly requestMs: number;
+  readonly headersMs: number;
+  /** How often the two are looked after. */
+  readonly checkEveryMs: number;
+  /** Longer than common proxies keep idle connections, so that it is never us who closes one that is about to be used. */
+  readonly keepAliveMs: number;
+}
+
+const TIMEOUTS: ServerTimeouts = {
+  requestMs: 30 * SECOND,
+  headersMs: 10 * SECOND,
+  checkEveryMs: SECOND,
+  keepAliveMs: 65 * SECOND,
+};
+
+/** TCP probes that tell a dead client from a silent one, for waits that write nothing. */
+const TCP_KEEP_ALIVE_MS = 15 * SECOND;
+const IDLE_SWEEP_MS = 50;
+
+export interface StartOptions {
+  readonly app: App;
+  readonly config: Pick<Config, 'host' | 'port' | 'opsPort'>;
+  readonly logger: Logger;
+  readonly timeouts?: Partial<ServerTimeouts>;
+}
+
+export interface RunningServer {
+  readonly port: number;
+  readonly opsPort: number | undefined;
+  /** `http://host:port` of the main listener. */
+  readonly url: string;
+  /** Stops gracefully, by force after `withinMs`. Abort the app's `draining` first. */
+  stop(withinMs: number): Promise<void>;
+}
+
+/** @throws Error with a sentence that names the setting, when an address cannot be listened on. */
+export async function startServer({ app, config, logger, timeouts }: StartOptions): Promise<RunningServer> {
+  const times = { ...TIMEOUTS, ...timeouts };
+  const main = createListener(app.main, logger, times);
+  const ops = config.opsPort === undefined ? undefined : createListener(app.ops, logger, times);
+  const port = await listen(main, config.host, config.port, 'POSTERN_PORT');
+  let opsPort: number | undefined;
+  try {
+    if (ops !== undefined) opsPort = await listen(ops, config.host, config.opsPort ?? 0, 'POSTERN_OPS_PORT');
+  } catch (error) {
+    await close(main, 0);
+    throw error;
+  }
+  return {
+    port,
+    opsPort,
+    url: `http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}`,
+    async stop(withinMs) {
+      await close(main, withinMs);
+      if (ops !== undefined) await close(ops, 0);
+    },
+  };
+}
+
+function createListener(face: Face, logger: Logger, times: ServerTimeouts): Server {
+  const errors = new ConnectionErrors(logger);
+  const server = createServer({
+    ...face.classes,
+    maxHeaderSize: HEADERS_BYTES_MAX,
+    requestTimeout: times.requestMs,
+    headersTimeout: times.headersMs,
+    connectionsCheckingInterval: times.checkEveryMs,
+    keepAliveTimeout: times.keepAliveMs,
+    keepAlive: true,
+    keepAliveInitialDelay: TCP_KEEP_ALIVE_MS,
+    noDelay: true,
+    // The frame refuses such requests itself, with a problem that has a body and a trace id.
+    requireHostHeader: false,
+  });
+  server.on('request', errors.onRequest).on('request', face.listener);
+  // The body reader says "100 Continue" when it is ready for the body, and a body that is too large is refused before it is sent.
+  server.on('checkContinue', errors.onRequest).on('checkContinue', face.listener);
+  server.on('checkExpectation', errors.onRequest).on('checkExpectation', face.listener);
+  server.on('clientError', errors.onClientError);
+  return server;
+}
+
+function listen(server: Server, host: string, port: number, setting: string): Promise<number> {
+  return new Promise((resolve, reject) => {
+    server.once('error', (error: NodeJS.ErrnoException) =>
+      reject(new Error(explain(error, host, port, setting), { cause: error })),
+    );
+    server.listen({ host, port }, () => {
+      server.removeAllListeners('error');
+      resolve((server.address() as AddressInfo).port);
+    });
+  });
+}
+
+function explain({ code, message }: NodeJS.ErrnoException, host: string, port: number, setting: string): string {
+  if (code === 'EADDRINUSE') return `${setting} is ${port}: something else listens on ${host}:${port} already.`;
+  if (code === 'EACCES') return `${setting} is ${port}: this user may not listen on ${host}:${port}.`;
+  if (code === 'ENOTFOUND' || code === 'EADDRNOTAVAIL')
+    return `POSTERN_HOST is "${host}": this machine has no such address.`;
+  return `Listening on ${host}:${port} failed: ${message}`;
+}
+
+function close(server: Server, withinMs: number): Promise<void> {
+  return new Promise((resolve) => {
+    // A stream that ends leaves its connection idle, but open: its headers had gone out before the stop began.
+    const sweep = setInterval(() => server.closeIdleConnections(), IDLE_SWEEP_MS);
+    const force = setTimeout(() => server.closeAllConnections(), withinMs);
+    server.close(() => {
+      clearInterval(sweep);
+      clearTimeout(force);
+      resolve();
+    });
+  });
+}

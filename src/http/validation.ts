@@ -1,0 +1,139 @@
+/**
+ * Requests against the contract: per operation one validator for each place where values stand, compiled once at start.
+ *
+ * The validators stop at the first broken rule. Only a request that was refused is looked at again for the others, and
+ * only a small one: explaining must not cost more than serving.
+ */
+import type { ValidateFunction } from 'ajv/dist/2020.js';
+import { PosternError } from '../errors.js';
+import { invalidRequest, type Place } from './broken-rules.js';
+import { pointer, resolve, type Document, type Operation, type Parameter, type Schema } from './openapi.js';
+import { createSchemaCompiler, referenceTo, type Limits, type SchemaCompiler } from './schemas.js';
+
+type Values = Record<string, unknown>;
+type Headers = Readonly<Record<string, string | string[] | undefined>>;
+
+/** Bodies above this many bytes are not looked at again for further errors. */
+const EXPLAINED_BYTES_MAX = 64 * 1024;
+
+export interface OperationValidator {
+  /** @throws PosternError when a value breaks its rule; returns the query in the types of the contract. */
+  checkTarget(params: Readonly<Record<string, string>>, query: ReadonlyMap<string, string>, headers: Headers): Values;
+  /** @throws PosternError; sets defaults in the body. */
+  checkBody(body: unknown, bytes: number): void;
+}
+
+export type Validators = ReadonlyMap<string, OperationValidator>;
+
+export function createValidators(document: Document, operations: readonly Operation[], limits: Limits): Validators {
+  const quick = createSchemaCompiler(document, limits, { allErrors: false });
+  const thorough = createSchemaCompiler(document, limits, { allErrors: true });
+  return new Map(
+    operations.map((operation) => [
+      operation.operationId,
+      operationValidator(document, operation, { quick, thorough, limits }),
+    ]),
+  );
+}
+
+interface Tools {
+  quick: SchemaCompiler;
+  thorough: SchemaCompiler;
+  limits: Limits;
+}
+
+function operationValidator(document: Document, operation: Operation, tools: Tools): OperationValidator {
+  const path = parametersValidator(operation, 'path', tools);
+  const query = parametersValidator(operation, 'query', tools);
+  const header = parametersValidator(operation, 'header', tools);
+  const body = operation.readsBody ? bodyValidator(operation, tools) : undefined;
+  const converters = convertersOf(document, operation);
+  const headers = operation.parameters
+    .filter((one) => one.in === 'header')
+    .map(({ name, required }) => ({ name, required }));
+
+  return {
+    checkTarget(params, given, requestHeaders) {
+      path(params);
+      // Without a prototype: the caller chooses these names.
+      const values = Object.create(null) as Values;
+      for (const [name, text] of given) values[name] = converters.get(name)?.(text) ?? text;
+      query(values);
+      const present: Values = {};
+      for (const { name, required } of headers) {
+        const value = requestHeaders[name.toLowerCase()];
+        // A shell sends an empty header for an empty variable.
+        if (value !== undefined && value !== '') present[name] = value;
+        else if (required === true && name === 'Lease-Token') throw leaseTokenRequired();
+      }
+      header(present);
+      return values;
+    },
+    checkBody(value, bytes) {
+      body?.(value, bytes);
+    },
+  };
+}
+
+type Check = (value: unknown, bytes?: number) => void;
+
+function parametersValidator(operation: Operation, place: 'path' | 'query' | 'header', tools: Tools): Check {
+  const own = operation.parameters.filter((parameter) => parameter.in === place);
+  const schema: Schema = {
+    type: 'object',
+    additionalProperties: false,
+    required: own.filter(({ required }) => required).map(({ name }) => name),
+    properties: Object.fromEntries(own.map(({ name, schema }) => [name, absolute(schema)])),
+  };
+  return check(place, (compiler) => compiler.compile(schema), tools);
+}
+
+function bodyValidator(operation: Operation, tools: Tools): Check {
+  const at = operation.pointer + pointer('requestBody', 'content', 'application/json', 'schema');
+  return check('body', (compiler) => compiler.at(at), tools);
+}
+
+function check(place: Place, compile: (compiler: SchemaCompiler) => ValidateFunction, tools: Tools): Check {
+  const quick = compile(tools.quick);
+  let thorough: ValidateFunction | undefined;
+  return (value, bytes = 0) => {
+    if (quick(value)) return;
+    const found = quick.errors ?? [];
+    if (bytes > EXPLAINED_BYTES_MAX) throw invalidRequest(place, found, tools.limits);
+    thorough ??= compile(tools.thorough);
+    throw invalidRequest(place, thorough(value) ? found : (thorough.errors ?? found), tools.limits);
+  };
+}
+
+/** A parameter's schema, its reference written so that it can be followed from outside the document. */
+function absolute(schema: Schema): Schema {
+  const { $ref, ...rest } = schema;
+  return $ref !== undefined ? { ...referenceTo($ref.replace(/^#/, '')), ...rest } : rest;
+}
+
+/** A query holds text; what the contract calls an integer or a boolean becomes one, anything else is left to be refused. */
+function convertersOf(document: Document, operation: Operation): Map<string, (text: string) => unknown> {
+  return new Map(
+    operation.parameters
+      .filter((parameter) => parameter.in === 'query')
+      .map((parameter) => [parameter.name, converterOf(document, parameter)]),
+  );
+}
+
+function converterOf(document: Document, parameter: Parameter): (text: string) => unknown {
+  switch (resolve<Schema>(document, parameter.schema).type) {
+    case 'integer':
+      return (text) => (/^-?\d{1,15}$/.test(text) ? Number(text) : text);
+    case 'boolean':
+      return (text) => (text === 'true' ? true : text === 'false' ? false : text);
+    default:
+      return (text) => text;
+  }
+}
+
+function leaseTokenRequired(): PosternError {
+  return new PosternError(
+    'lease-token-required',
+    'This request is made for a lease; send its token in the header Lease-Token.',
+  );
+}

@@ -1,0 +1,95 @@
+/**
+ * Where everything lies in ZooKeeper, below the configured root:
+ *
+ *   <root>/lease-key                                   the sealing key, when none is configured (persistent)
+ *   <root>/housekeeper                                 which replica cleans up (ephemeral, of its control session)
+ *   <root>/revocations/<leaseId>/<holdId>              what was asked back, or taken away (persistent, until the lease has ended)
+ *   <root>/pending-revocations/<breakAt>.<leaseId>.<holdId>        the same while it is pending: what replicas watch (persistent)
+ *   <root>/ns/<namespace>/leases/<bb>/<leaseId>        one per lease (ephemeral, of the lease's session)
+ *   <root>/ns/<namespace>/requests/<bb>/<hash>         finds a lease again by its creator's requestId (ephemeral)
+ *   <root>/ns/<namespace>/locks/<name>/_c_<guid>-lock-<sequence>   a contender in line (ephemeral), also under rwlocks, semaphores, elections
+ *
+ * `bb` are the first two hex digits: 256 directories, so that no listing has more than a few thousand names
+ * at a million leases. Names were checked at the edge and are safe as path components.
+ */
+import { createHash } from 'node:crypto';
+import { join } from '../zookeeper/paths.js';
+
+export const DEFAULT_NAMESPACE = 'default';
+
+/** First characters of an id that name its directory. */
+export const BUCKET_DIGITS = 2;
+
+/** What is a line of contenders; the names of their directories are the plurals. */
+export const LINE_KINDS = ['lock', 'rwlock', 'semaphore', 'election'] as const;
+export type LineKind = (typeof LINE_KINDS)[number];
+
+export class Layout {
+  readonly root: string;
+
+  constructor(root: string) {
+    this.root = root;
+  }
+
+  get leaseKey(): string {
+    return join(this.root, 'lease-key');
+  }
+
+  get housekeeper(): string {
+    return join(this.root, 'housekeeper');
+  }
+
+  get revocations(): string {
+    return join(this.root, 'revocations');
+  }
+
+  revocationsOf(leaseId: string): string {
+    return join(this.revocations, leaseId);
+  }
+
+  revocation(leaseId: string, holdId: string): string {
+    return join(this.revocationsOf(leaseId), holdId);
+  }
+
+  get pendingRevocations(): string {
+    return join(this.root, 'pending-revocations');
+  }
+
+  get namespaces(): string {
+    return join(this.root, 'ns');
+  }
+
+  namespace(namespace: string): string {
+    return join(this.namespaces, namespace);
+  }
+
+  leases(namespace: string): string {
+    return join(this.namespace(namespace), 'leases');
+  }
+
+  leaseBucket(namespace: string, leaseId: string): string {
+    return join(this.leases(namespace), leaseId.slice(0, BUCKET_DIGITS));
+  }
+
+  lease(namespace: string, leaseId: string): string {
+    return join(this.leaseBucket(namespace, leaseId), leaseId);
+  }
+
+  request(namespace: string, principal: string, requestId: string): string {
+    const hash = createHash('sha256')
+      .update(JSON.stringify(['lease', namespace, principal, requestId]))
+      .digest('hex')
+      .slice(0, 40);
+    return join(this.namespace(namespace), 'requests', hash.slice(0, BUCKET_DIGITS), hash);
+  }
+
+  /** The directory of all lines of one kind. */
+  lines(kind: LineKind, namespace: string): string {
+    return join(this.namespace(namespace), `${kind}s`);
+  }
+
+  /** The directory in which the contenders for `name` stand. */
+  line(kind: LineKind, namespace: string, name: string): string {
+    return join(this.lines(kind, namespace), name);
+  }
+}

@@ -1,0 +1,44 @@
+/**
+ * The log: JSON lines on standard output, written behind the back of the request that caused them.
+ *
+ * | level | for | on a healthy day |
+ * | --- | --- | --- |
+ * | error | a fault of the gateway, or a setting that can no longer be honoured: somebody should look | none |
+ * | warn | ZooKeeper or a client misbehaves and the gateway copes | few |
+ * | info | start, stop, changes of state; one line per request | many |
+ * | debug | probes and scrapes, steps of a recipe | off |
+ */
+import { destination, pino, stdTimeFunctions, type DestinationStream, type Logger } from 'pino';
+import type { Config } from './config.js';
+
+export type { Logger };
+
+/** Lines are gathered up to this size, or until the event loop is idle for {@link FLUSH_MS}. */
+const GATHERED_BYTES = 4096;
+const FLUSH_MS = 200;
+
+export interface Log {
+  readonly logger: Logger;
+  /** Writes what is still gathered; before the process exits. */
+  flush(): void;
+}
+
+export function createLog({ logLevel }: Pick<Config, 'logLevel'>, stream?: DestinationStream): Log {
+  const options = {
+    level: logLevel,
+    base: null,
+    timestamp: stdTimeFunctions.isoTime,
+    formatters: { level: (label: string) => ({ level: label }) },
+  };
+  if (stream !== undefined) return { logger: pino(options, stream), flush: () => undefined };
+  const output = destination({ dest: 1, sync: false, minLength: GATHERED_BYTES, periodicFlush: FLUSH_MS });
+  return { logger: pino(options, output), flush: () => flushSync(output) };
+}
+
+function flushSync(output: ReturnType<typeof destination>): void {
+  try {
+    output.flushSync();
+  } catch {
+    // Standard output was closed or never opened: there is nobody left to tell.
+  }
+}

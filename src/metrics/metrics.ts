@@ -1,0 +1,183 @@
+/**
+ * Every metric of the gateway in one list: name, help, unit, labels. Seconds and bytes; counters end in `_total`.
+ *
+ * Herd and contention come first: `wakeups / handoffs` is the herd factor (1 is none). Names of locks
+ * are never labels. Label sets are bounded and set to zero at start, so that a rate exists from the first scrape.
+ */
+import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client';
+
+export const KINDS = ['lock', 'rwlock', 'semaphore', 'election', 'queue', 'barrier'] as const;
+export type Kind = (typeof KINDS)[number];
+
+export const ACQUIRE_OUTCOMES = ['immediate', 'waited', 'refused', 'left', 'expired'] as const;
+export type AcquireOutcome = (typeof ACQUIRE_OUTCOMES)[number];
+
+const WATCH_EVENT_TYPES = ['created', 'deleted', 'changed', 'children', 'reset'] as const;
+const ATTACH_REASONS = ['new', 'moved', 'evicted'] as const;
+const HEARTBEAT_OUTCOMES = ['ok', 'expired', 'failed'] as const;
+
+/** A bound at each objective of the project: 1, 5, 10, 50, 100, 250 ms and the longest wait of 55 s. */
+const LATENCY_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+const WAIT_BUCKETS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 55, 120, 600];
+
+export type Metrics = ReturnType<typeof createMetrics>;
+
+export interface MetricsOptions {
+  version: string;
+  /** Node's own process metrics; off in tests that count handles. */
+  processMetrics?: boolean;
+}
+
+export function createMetrics(options: MetricsOptions) {
+  const registry = new Registry();
+  const registers = [registry];
+
+  const metrics = {
+    registry,
+
+    acquireTotal: new Counter({
+      name: 'postern_acquire_total',
+      help: 'Requests to acquire, by how they ended: granted at once, granted after waiting, refused, given up by the client, or ended by the loss of the lease.',
+      labelNames: ['kind', 'outcome'],
+      registers,
+    }),
+    acquireWaitSeconds: new Histogram({
+      name: 'postern_acquire_wait_seconds',
+      help: 'Time from the arrival of a request to its grant, granted requests only.',
+      labelNames: ['kind'],
+      buckets: WAIT_BUCKETS,
+      registers,
+    }),
+    holdSeconds: new Histogram({
+      name: 'postern_hold_seconds',
+      help: 'Time from grant to release, for holds that were granted and released through the same replica.',
+      labelNames: ['kind'],
+      buckets: WAIT_BUCKETS,
+      registers,
+    }),
+    waiters: new Gauge({
+      name: 'postern_waiters',
+      help: 'Requests that wait in line in this replica now.',
+      labelNames: ['kind'],
+      registers,
+    }),
+    handoffsTotal: new Counter({
+      name: 'postern_handoffs_total',
+      help: 'Grants to a contender that had waited.',
+      labelNames: ['kind'],
+      registers,
+    }),
+    wakeupsTotal: new Counter({
+      name: 'postern_wakeups_total',
+      help: 'Times a waiting contender was woken; divided by handoffs this is the herd factor.',
+      labelNames: ['kind'],
+      registers,
+    }),
+    spuriousWakeupsTotal: new Counter({
+      name: 'postern_spurious_wakeups_total',
+      help: 'Wake-ups after which the contender had to go on waiting.',
+      labelNames: ['kind'],
+      registers,
+    }),
+    lineListingsTotal: new Counter({
+      name: 'postern_line_listings_total',
+      help: 'Listings of a line (getChildren) that this replica asked ZooKeeper for.',
+      labelNames: ['kind'],
+      registers,
+    }),
+    watchEventsTotal: new Counter({
+      name: 'postern_watch_events_total',
+      help: 'Watch notifications received from ZooKeeper; reset counts the re-evaluations after the control session was replaced.',
+      labelNames: ['type'],
+      registers,
+    }),
+    watches: new Gauge({
+      name: 'postern_watches',
+      help: 'Watches that this replica has set in ZooKeeper now.',
+      registers,
+    }),
+
+    leasesAttached: new Gauge({
+      name: 'postern_leases_attached',
+      help: 'Lease sessions that this replica has a connection for now.',
+      registers,
+    }),
+    leaseAttachesTotal: new Counter({
+      name: 'postern_lease_attaches_total',
+      help: 'Connections made for lease sessions: for a new lease, because the lease was last used elsewhere, or because the connection had been evicted here.',
+      labelNames: ['reason'],
+      registers,
+    }),
+    leaseHeartbeatsTotal: new Counter({
+      name: 'postern_lease_heartbeats_total',
+      help: 'Heartbeats of clients, by result.',
+      labelNames: ['outcome'],
+      registers,
+    }),
+    leasesExpiredTotal: new Counter({
+      name: 'postern_leases_expired_total',
+      help: 'Leases that this replica found to have ended without being ended by their client.',
+      registers,
+    }),
+
+    zookeeperRequestDurationSeconds: new Histogram({
+      name: 'postern_zookeeper_request_duration_seconds',
+      help: 'Time from sending a request to ZooKeeper to its reply.',
+      labelNames: ['op'],
+      buckets: LATENCY_BUCKETS,
+      registers,
+    }),
+    zookeeperConnected: new Gauge({
+      name: 'postern_zookeeper_connected',
+      help: 'Whether the control session is connected (1) or not (0).',
+      registers,
+    }),
+    zookeeperReconnectsTotal: new Counter({
+      name: 'postern_zookeeper_reconnects_total',
+      help: 'Times the control session was connected again after its connection was lost.',
+      registers,
+    }),
+
+    httpRequestDurationSeconds: new Histogram({
+      name: 'postern_http_request_duration_seconds',
+      help: 'Time from the arrival of a request to the end of its answer, without requests that may wait and streams.',
+      labelNames: ['route', 'method', 'status'],
+      buckets: LATENCY_BUCKETS,
+      registers,
+    }),
+    httpWaitDurationSeconds: new Histogram({
+      name: 'postern_http_wait_duration_seconds',
+      help: 'The same for requests that asked to wait (waitMs above 0) and for event streams.',
+      labelNames: ['route', 'method', 'status'],
+      buckets: WAIT_BUCKETS,
+      registers,
+    }),
+    httpRequestsInFlight: new Gauge({
+      name: 'postern_http_requests_in_flight',
+      help: 'Requests being served now, waits and streams included.',
+      registers,
+    }),
+
+    buildInfo: new Gauge({
+      name: 'postern_build_info',
+      help: 'Always 1; the labels tell the version.',
+      labelNames: ['version', 'node'],
+      registers,
+    }),
+  };
+
+  metrics.buildInfo.set({ version: options.version, node: process.version }, 1);
+  for (const kind of KINDS) {
+    for (const outcome of ACQUIRE_OUTCOMES) metrics.acquireTotal.inc({ kind, outcome }, 0);
+    metrics.waiters.set({ kind }, 0);
+    metrics.handoffsTotal.inc({ kind }, 0);
+    metrics.wakeupsTotal.inc({ kind }, 0);
+    metrics.spuriousWakeupsTotal.inc({ kind }, 0);
+    metrics.lineListingsTotal.inc({ kind }, 0);
+  }
+  for (const type of WATCH_EVENT_TYPES) metrics.watchEventsTotal.inc({ type }, 0);
+  for (const reason of ATTACH_REASONS) metrics.leaseAttachesTotal.inc({ reason }, 0);
+  for (const outcome of HEARTBEAT_OUTCOMES) metrics.leaseHeartbeatsTotal.inc({ outcome }, 0);
+  if (options.processMetrics ?? true) collectDefaultMetrics({ register: registry, prefix: 'postern_' });
+  return metrics;
+}

@@ -1,0 +1,219 @@
+/**
+ * A contender: one znode in a line, waiting or holding.
+ *
+ *   name  _c_<guid>-lock-<sequence>          as Curator's InterProcessMutex and go-zookeeper make it
+ *         _c_<guid>-__READ__<sequence>       as Curator's InterProcessReadWriteLock, and __WRIT__
+ *         _c_<guid>-latch-<sequence>         as Curator's LeaderLatch
+ *         _c_<guid>-permit<count>-<sequence> of a semaphore: how many permits it wants, so that a listing is enough to decide
+ *   data  JSON, below                        of our own contenders; others may have anything
+ *         an id, a line break, and the JSON    of candidates: LeaderLatch reads the data as the participant's id
+ *
+ * What the state means:
+ *
+ *   created `granted` ──is first──▶ held                     (the uncontended path: one write)
+ *   created `granted` ──is not first──▶ `waiting`            (version-checked, before anybody waits)
+ *   created `waiting` ──everything before it is gone──▶ `granted`   (version-checked: the grant)
+ *
+ * So `granted` counts only for those whom the line admits (`rule.ts`: for a lock the head), and one of them that says `waiting`
+ * holds nothing yet: it is a place whose grant is on its way, or one that was abandoned.
+ *
+ * Every write raises the znode's version, and carries the `attempt`, random per HTTP request, that wrote it. Whoever gives a
+ * place up or back deletes at the version that its own attempt wrote; when another attempt has taken the place
+ * over that fails, and must fail (protocol C1).
+ */
+import { randomBytes } from 'node:crypto';
+import type { Kind } from '../metrics/metrics.js';
+import type { Stat } from '../zookeeper/operations.js';
+import { compareSequences, formatSequence, parseSequence } from '../zookeeper/paths.js';
+import type { Mode } from './rule.js';
+
+/** What stands between guid and sequence. The position is the number under which a holdId carries it. */
+const PREFIXES = ['lock-', '__READ__', '__WRIT__', 'latch-'] as const;
+/** Of a semaphore: the number is that of the permits. */
+type PermitPrefix = `permit${number}-`;
+export type NodePrefix = (typeof PREFIXES)[number] | PermitPrefix;
+
+/** A znode in line. Of foreign clients only the name is known: unless it says that it reads, it is taken to exclude all others. */
+export interface Contender {
+  name: string;
+  sequence: number;
+  /** Shares with others who read. */
+  reads: boolean;
+  /** Of a semaphore: how many permits it wants. Elsewhere, and where a name does not say, one. */
+  permits?: number | undefined;
+}
+
+export type ContenderState = 'waiting' | 'granted';
+
+export interface ContenderRecord {
+  state: ContenderState;
+  attempt: string;
+  leaseId: string;
+  principal: string;
+  label: string;
+  requestId: string;
+  /** What the caller wants others to see. */
+  data?: unknown;
+  /** Epoch ms on the ensemble's clock: until when the request waits. A head that still waits 5 s later may be removed. */
+  waitUntil?: number;
+  /** Epoch ms on the ensemble's clock. */
+  grantedAt?: number;
+  /** Candidates of elections: whether the leader has said that it has taken over. */
+  candidate?: { acknowledged: boolean };
+  /** One-call acquires: the sealed token, so that the repeated call finds it again. */
+  leaseToken?: string;
+  /** One-call acquires: the try that made the lease gave up, and is about to end it. Nobody takes this place over. */
+  ending?: true;
+}
+
+export function newAttempt(): string {
+  return randomBytes(8).toString('base64url');
+}
+
+/** Which kind of node a contender of this kind and mode is. */
+export function prefixOf(kind: Kind, mode: Mode, count = 1): NodePrefix {
+  if (kind === 'semaphore') return `permit${count}-`;
+  if (kind === 'election') return 'latch-';
+  if (mode === 'read') return '__READ__';
+  return mode === 'write' ? '__WRIT__' : 'lock-';
+}
+
+/** In which mode a contender holds or waits, as far as its name tells. */
+export function modeOf({ name, reads, permits }: Contender): Mode {
+  if (permits !== undefined) return 'shared';
+  if (reads) return 'read';
+  return name.includes('__WRIT__') ? 'write' : 'exclusive';
+}
+
+export function nodePrefix(guid: string, prefix: NodePrefix): string {
+  return `_c_${guid}-${prefix}`;
+}
+
+const READS = /__READ__-?\d{9,10}$/;
+const PERMITS = /-permit(\d{1,5})--?\d{9,10}$/;
+
+/** The contender that a node's name speaks of; undefined for a name without a sequence number. */
+export function parseContender(name: string): Contender | undefined {
+  const sequence = parseSequence(name);
+  if (sequence === undefined) return undefined;
+  const permits = PERMITS.exec(name)?.[1];
+  return { name, sequence, reads: READS.test(name), permits: permits === undefined ? undefined : Number(permits) };
+}
+
+/** Those of a directory's children that stand in line, first come first. Anything without a sequence number does not. */
+export function sortLine(children: readonly string[]): Contender[] {
+  const line: Contender[] = [];
+  for (const name of children) {
+    const contender = parseContender(name);
+    if (contender !== undefined) line.push(contender);
+  }
+  // Curator gives a writer that reads as well a second node with the writer's own sequence: it comes after the writer.
+  return line.sort((a, b) => compareSequences(a.sequence, b.sequence) || Number(a.reads) - Number(b.reads));
+}
+
+const OWN_NAME =
+  /^_c_([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})-(lock-|__READ__|__WRIT__|latch-|permit\d{1,5}-)-?\d{9,10}$/;
+
+export function guidOf(name: string): string | undefined {
+  return OWN_NAME.exec(name)?.[1];
+}
+
+/** Made by Postern, whatever its data say by now: our guids are UUIDs of version 8, Curator's are random ones (version 4). */
+export function isOwnName(name: string): boolean {
+  return guidOf(name)?.charAt(14) === '8';
+}
+
+/** What Curator's Revoker writes over the data of a holder that is asked to let go. */
+export const REVOKE_MESSAGE = Buffer.from('__REVOKE__');
+
+export function encodeRecord(record: ContenderRecord): Buffer {
+  const json = JSON.stringify(record);
+  return Buffer.from(record.candidate === undefined ? json : `${latchId(record)}\n${json}`);
+}
+
+/** What other clients of an election see as this candidate's id: its value, else its label, else its lease. Always one line. */
+function latchId({ data, label, leaseId }: ContenderRecord): string {
+  const id = data ?? (label === '' ? leaseId : label);
+  return typeof id === 'string' && id !== '' && !/[\r\n]/.test(id) ? id : JSON.stringify(id);
+}
+
+/** @returns undefined for the data of a foreign client */
+export function decodeRecord(data: Buffer): ContenderRecord | undefined {
+  const start = data.lastIndexOf(0x0a) + 1; // JSON has no line break in it
+  if (data[start] !== 0x7b) return undefined;
+  try {
+    const record = JSON.parse(data.toString('utf8', start)) as ContenderRecord;
+    const ours =
+      (record.state === 'waiting' || record.state === 'granted') &&
+      typeof record.leaseId === 'string' &&
+      typeof record.attempt === 'string';
+    return ours ? record : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * The public name of one hold: which node, and which incarnation of it. New for every grant, so that a late
+ * release never meets a later hold (protocol C7). It is no credential: a release needs the lease token too (C8).
+ */
+export interface Hold {
+  prefix: NodePrefix;
+  guid: string;
+  sequence: number;
+  czxid: number;
+}
+
+const HOLD_BYTES = 1 + 16 + 4 + 8;
+/** In place of a prefix's number; the number of permits follows at the end, in two bytes. */
+const PERMITS_CODE = 0x70;
+const PERMITS_BYTES = 2;
+
+export function encodeHoldId({ prefix, guid, sequence, czxid }: Hold): string {
+  const permits = isPermit(prefix) ? Number.parseInt(prefix.slice('permit'.length), 10) : undefined;
+  const bytes = Buffer.alloc(HOLD_BYTES + (permits === undefined ? 0 : PERMITS_BYTES));
+  bytes.writeUInt8(isPermit(prefix) ? PERMITS_CODE : PREFIXES.indexOf(prefix), 0);
+  if (permits !== undefined) bytes.writeUInt16BE(permits, HOLD_BYTES);
+  bytes.write(guid.replaceAll('-', ''), 1, 'hex');
+  bytes.writeInt32BE(sequence, 17);
+  bytes.writeBigInt64BE(BigInt(czxid), 21);
+  return bytes.toString('base64url');
+}
+
+export function decodeHoldId(holdId: string): Hold | undefined {
+  const bytes = Buffer.from(holdId, 'base64url');
+  if (bytes.length < HOLD_BYTES || bytes.toString('base64url') !== holdId) return undefined;
+  const isPermit = bytes.readUInt8(0) === PERMITS_CODE;
+  if (bytes.length !== HOLD_BYTES + (isPermit ? PERMITS_BYTES : 0)) return undefined;
+  const prefix = isPermit ? (`permit${bytes.readUInt16BE(HOLD_BYTES)}-` as const) : PREFIXES[bytes.readUInt8(0)];
+  const hex = bytes.toString('hex', 1, 17);
+  const czxid = bytes.readBigInt64BE(21);
+  if (prefix === undefined || czxid < 0n || czxid > BigInt(Number.MAX_SAFE_INTEGER)) return undefined;
+  return {
+    prefix,
+    guid: `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`,
+    sequence: bytes.readInt32BE(17),
+    czxid: Number(czxid),
+  };
+}
+
+function isPermit(prefix: NodePrefix): prefix is PermitPrefix {
+  return prefix.startsWith('permit');
+}
+
+export function holdNodeName({ prefix, guid, sequence }: Hold): string {
+  return nodePrefix(guid, prefix) + formatSequence(sequence);
+}
+
+/** The holdId of one of our own nodes, undefined for any other name. */
+export function ownHoldId(name: string, czxid: number): string | undefined {
+  const [, guid, prefix] = OWN_NAME.exec(name) ?? [];
+  const sequence = parseSequence(name);
+  if (guid === undefined || sequence === undefined) return undefined;
+  return encodeHoldId({ prefix: prefix as NodePrefix, guid, sequence, czxid });
+}
+
+/** The holdId to show for any node in line; foreign nodes have none that could be released, but a stable name all the same. */
+export function holdIdOf(contender: Contender, stat: Stat): string {
+  return ownHoldId(contender.name, stat.czxid) ?? `x${stat.czxid.toString(36)}`;
+}

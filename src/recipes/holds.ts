@@ -1,0 +1,137 @@
+/** What a lease holds or waits for, found from the paths of its session's nodes. */
+import { LINE_KINDS, type Layout, type LineKind } from '../leases/layout.js';
+import type { Lease } from '../leases/lease.js';
+import { unless } from '../zookeeper/errors.js';
+import type { NodeData } from '../zookeeper/operations.js';
+import { baseName, parentOf } from '../zookeeper/paths.js';
+import { readRule } from './agreement.js';
+import { decodeRecord, holdIdOf, sortLine, type ContenderRecord } from './contender.js';
+import type { Coordination } from './coordination.js';
+import { heedForeignRevoke, isOverwritten, type OverwrittenHold } from './foreign-revoke.js';
+
+const READS_AT_ONCE = 256;
+
+export interface OwnHold {
+  kind: LineKind;
+  name: string;
+  path: string;
+  held: boolean;
+  holdId: string;
+  requestId: string;
+  fencingToken: number;
+  /** Epoch ms on the ensemble's clock. */
+  since: number;
+}
+
+/** @param paths of the session's ephemeral nodes; those that are no holds are left out */
+export async function describeHolds(
+  context: Coordination,
+  lease: Lease,
+  paths: readonly string[],
+  deadline: number,
+): Promise<OwnHold[]> {
+  const { control, layout } = context;
+  const own = paths.flatMap((path) => {
+    const kind = kindOf(layout, lease, path);
+    return kind === undefined ? [] : [{ kind, path }];
+  });
+  if (own.length === 0) return [];
+  // The lease's session is up to date, the control session need not be: it would show a hold as lost, or as not yet granted.
+  const [, ...holds] = await Promise.all([
+    control.sync(layout.namespace(lease.namespace), deadline),
+    ...own.map(({ kind, path }) => describeHold(context, lease, kind, path, deadline)),
+  ]);
+  return holds.filter((hold) => hold !== undefined).sort((a, b) => a.fencingToken - b.fencingToken);
+}
+
+/**
+ * The same, found from outside: without the lease's session, which a look would keep alive (and so a client that is gone).
+ * ZooKeeper tells what a session owns to that session only, so this walks through all lines of the namespace: for people, not for programs.
+ */
+export async function findHolds(context: Coordination, lease: Lease, deadline: number): Promise<OwnHold[]> {
+  const { control, layout } = context;
+  await control.sync(layout.namespace(lease.namespace), deadline);
+  const parents = LINE_KINDS.map((kind) => layout.lines(kind, lease.namespace));
+  const listings = await Promise.all(parents.map((path) => unless(control.getChildren(path, deadline), 'NO_NODE')));
+  const directories = listings.flatMap((listing, i) =>
+    (listing?.children ?? []).map((name) => `${parents[i]}/${name}`),
+  );
+  const paths: string[] = [];
+  for (const batch of inBatches(directories)) {
+    const lines = await Promise.all(batch.map((path) => unless(control.getChildren(path, deadline), 'NO_NODE')));
+    const contenders = lines.flatMap((line, i) =>
+      (line?.children ?? []).map((child) => `${batch[i] as string}/${child}`),
+    );
+    for (const some of inBatches(contenders)) {
+      const stats = await Promise.all(some.map((path) => control.exists(path, deadline)));
+      paths.push(...some.filter((_, i) => stats[i]?.ephemeralOwner === lease.sessionId));
+    }
+  }
+  return describeHolds(context, lease, paths, deadline);
+}
+
+function inBatches<T>(items: readonly T[]): T[][] {
+  return Array.from({ length: Math.ceil(items.length / READS_AT_ONCE) }, (_, i) =>
+    items.slice(i * READS_AT_ONCE, (i + 1) * READS_AT_ONCE),
+  );
+}
+
+async function describeHold(
+  context: Coordination,
+  lease: Lease,
+  kind: LineKind,
+  path: string,
+  deadline: number,
+): Promise<OwnHold | undefined> {
+  const { control } = context;
+  const directory = parentOf(path);
+  const [node, listing, rule] = await Promise.all([
+    unless(control.getData(path, deadline), 'NO_NODE'),
+    unless(control.getChildren(directory, deadline), 'NO_NODE'),
+    readRule(control, kind, directory, deadline),
+  ]);
+  if (node === undefined || listing === undefined) return undefined;
+  const line = sortLine(listing.children);
+  const index = line.findIndex(({ name }) => name === baseName(path));
+  const contender = line[index];
+  if (contender === undefined) return undefined;
+  const record =
+    isOverwritten(kind, path, node.data) && index < rule.admitted(line)
+      ? await heed(
+          context,
+          lease,
+          { kind, namespace: lease.namespace, name: baseName(directory), path },
+          node,
+          deadline,
+        )
+      : decodeRecord(node.data);
+  if (record === undefined) return undefined;
+  const held = (record.state === 'granted' || rule.leads) && index < rule.holding(line);
+  return {
+    kind,
+    name: baseName(directory),
+    path,
+    held,
+    holdId: holdIdOf(contender, node.stat),
+    requestId: record.requestId,
+    fencingToken: node.stat.czxid,
+    since: held ? (record.grantedAt ?? node.stat.ctime) : node.stat.ctime,
+  };
+}
+
+/** The lease looks at a hold that a foreign client has asked for: it is told, and the hold is readable again. */
+async function heed(
+  context: Coordination,
+  { namespace, leaseId }: Lease,
+  hold: OverwrittenHold,
+  node: NodeData,
+  deadline: number,
+): Promise<ContenderRecord | undefined> {
+  const record = await context.leases.find(namespace, leaseId, deadline);
+  return record === undefined ? undefined : heedForeignRevoke(context, hold, node, record, deadline);
+}
+
+/** Which kind of line a node of the lease stands in; undefined for its other nodes. */
+function kindOf(layout: Layout, lease: Lease, path: string): LineKind | undefined {
+  return LINE_KINDS.find((kind) => path.startsWith(`${layout.lines(kind, lease.namespace)}/`));
+}

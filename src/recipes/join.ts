@@ -1,0 +1,449 @@
+/**
+ * Getting a place in line, once, however often the request is repeated and wherever it is cut off.
+ *
+ * 1. When nobody waits here for this name: create my node as `granted`, and list, in one round trip (a session's requests are
+ *    answered in order, so the listing shows my node). First in line: held, after one write.
+ *    When requests of this replica wait already, the node is created as `waiting`, and the listing is one that
+ *    all joiners of the moment share.
+ * 2. The listing shows an older node under my guid: an earlier try of this request made it. That one is my place; I *adopt* it
+ *    by a version-checked write before I answer, so that the earlier attempt can no longer give it up (C1). Nodes
+ *    above it are removed in a transaction that checks that the place still exists (C6).
+ * 3. After a lost connection: attach, `sync`, list, and create only if there is nothing under my guid.
+ * 4. With `waitMs: 0` the line is looked at first, and nothing is created when somebody stands in it.
+ *
+ * For a semaphore:
+ *
+ * - The node is always created as `waiting`; its grant checks the limit in the same transaction (`grant.ts`).
+ * - The directory is made with the limit of who comes first. Everybody else compares, and creates its node in a transaction that
+ *   checks the version of what it compared with. A limit that differs is read once more after a `sync` before it is refused, and
+ *   whoever has a place already keeps it: a request that is repeated after the limit was changed goes on.
+ *
+ * The guid is derived from the lease's secret, so a node of that name is this session's (CURATOR-498). The one that a one-call
+ * acquire uses is not: there the record must name this lease.
+ */
+import { isPosternError, LeaseExpiredError, LimitMismatchError, PosternError } from '../errors.js';
+import type { LineKind } from '../leases/layout.js';
+import type { Lease } from '../leases/lease.js';
+import type { Kind } from '../metrics/metrics.js';
+import { isReason, NoReplyError, unless } from '../zookeeper/errors.js';
+import type { LeaseSession } from '../zookeeper/lease-session.js';
+import type { Created } from '../zookeeper/operations.js';
+import { baseName, parentOf } from '../zookeeper/paths.js';
+import { removeIfAbandoned } from './abandoned.js';
+import { decodeAgreement, encodeAgreement } from './agreement.js';
+import {
+  decodeRecord,
+  encodeRecord,
+  guidOf,
+  newAttempt,
+  nodePrefix,
+  parseContender,
+  prefixOf,
+  sortLine,
+  type Contender,
+  type ContenderRecord,
+} from './contender.js';
+import type { Coordination } from './coordination.js';
+import { isOverwritten, recordForeignRevoke } from './foreign-revoke.js';
+import type { Line } from './line.js';
+import { Place } from './place.js';
+import { obstacle, type Mode } from './rule.js';
+
+export interface JoinRequest {
+  kind: Kind;
+  mode: Mode;
+  /** Of a semaphore: how many there are, as the caller knows it, and how many it wants. */
+  permits?: { limit: number; count: number } | undefined;
+  name: string;
+  lease: Lease;
+  requestId: string;
+  /** Under which the place is found again; the first is used for a new node. The second may be another lease's: it is checked. */
+  guids: { own: string; shared: string | undefined; create: 'own' | 'shared' };
+  data: unknown;
+  leaseToken?: string | undefined;
+  /** The caller does not wait and does not want to be left in line. */
+  onlyIfFree: boolean;
+  waitMs: number;
+  /** What is left in line when no answer can be given stays there. */
+  keepPlace: boolean;
+  /** See `AcquireRequest`. */
+  stays?: boolean;
+  hardDeadline: number;
+}
+
+export type Joined =
+  | { how: 'placed'; place: Place; first: boolean; alreadyHeld: boolean; expiresAt: number }
+  /** `onlyIfFree`, and somebody stands in line. */
+  | { how: 'refused'; head: Contender };
+
+/** The data of a directory that is ours, and stays: see `Line.removable`. */
+const OWN_DIRECTORY = Buffer.from('postern');
+
+/** The place that was found is gone before it could be adopted: look again. */
+const LOOK_AGAIN = Symbol('look again');
+
+export async function join(context: Coordination, line: Line, request: JoinRequest): Promise<Joined> {
+  const { lease, hardDeadline } = request;
+  const expiresAt = context.leases.expiresAt(lease);
+  const trace: Trace = { attempt: newAttempt(), wrote: false };
+  const joining = context.leases.sessions.useRepeatedly(lease, hardDeadline, async (session, attempt) => {
+    const joining = new Joining(context, line, request, session, expiresAt, trace);
+    for (let look = attempt > 0 || request.onlyIfFree; ; look = true) {
+      const joined = look || !(await joining.agrees()) ? await joining.lookThenCreate() : await joining.create();
+      if (joined !== LOOK_AGAIN) return joined;
+      if (performance.now() > hardDeadline)
+        throw new PosternError(
+          'conflict',
+          `The place in line for "${request.name}" changed hands while it was taken; repeat the request.`,
+        );
+    }
+  });
+  return joining.catch((error: unknown) => {
+    const maybePlaced = trace.wrote || (error instanceof NoReplyError && error.maybeApplied);
+    if (!maybePlaced || error instanceof LeaseExpiredError) throw error;
+    const { own, shared } = request.guids;
+    // After a conflict there is nothing to come back for: what was wanted kept is not what this attempt made.
+    if (!request.keepPlace || isPosternError(error, 'conflict'))
+      context.cleanup.deleteAttempt(line.path, shared === undefined ? [own] : [own, shared], trace.attempt);
+    if (!(error instanceof NoReplyError) || error.maybeApplied) throw error;
+    throw new NoReplyError('the place in line', 'connection-lost', true, error);
+  });
+}
+
+/** What a request leaves in ZooKeeper, over all the connections that it takes. */
+interface Trace {
+  readonly attempt: string;
+  /** A node of this attempt stands in line, or did. */
+  wrote: boolean;
+}
+
+class Joining {
+  readonly #context: Coordination;
+  readonly #line: Line;
+  readonly #request: JoinRequest;
+  readonly #session: LeaseSession;
+  readonly #expiresAt: number;
+  readonly #record: ContenderRecord;
+  readonly #trace: Trace;
+
+  constructor(
+    context: Coordination,
+    line: Line,
+    request: JoinRequest,
+    session: LeaseSession,
+    expiresAt: number,
+    trace: Trace,
+  ) {
+    this.#context = context;
+    this.#trace = trace;
+    this.#line = line;
+    this.#request = request;
+    this.#session = session;
+    this.#expiresAt = expiresAt;
+    const { kind, lease, requestId, data, leaseToken } = request;
+    this.#record = {
+      state: request.permits === undefined ? 'granted' : 'waiting',
+      attempt: trace.attempt,
+      leaseId: lease.leaseId,
+      principal: lease.principal,
+      label: lease.label,
+      requestId,
+      ...(data === undefined ? {} : { data }),
+      ...(kind === 'election' ? { candidate: { acknowledged: false } } : {}),
+      ...(leaseToken === undefined ? {} : { leaseToken }),
+    };
+  }
+
+  async lookThenCreate(): Promise<Joined | typeof LOOK_AGAIN> {
+    const { onlyIfFree, hardDeadline } = this.#request;
+    const { path } = this.#line;
+    for (;;) {
+      const [, listed] = await Promise.all([this.#session.sync(path, hardDeadline), this.#list(this.#session)]);
+      const own = await this.#own(listed);
+      if (own.length > 0) return this.#adopt(listed, own);
+      if (!(await this.agrees())) throw this.#mismatch();
+      const head = obstacle(this.#line.rule, listed, {
+        reads: this.#request.mode === 'read',
+        permits: this.#request.permits?.count,
+      });
+      if (!onlyIfFree || head === undefined) return this.create();
+      const { control, zooKeeperClock } = this.#context;
+      if (!(await removeIfAbandoned(control, zooKeeperClock, path, head, hardDeadline)))
+        return { how: 'refused', head };
+    }
+  }
+
+  /** Whether the caller names the number of permits that was agreed on; true where there is nothing to agree on, or not yet. */
+  async agrees(): Promise<boolean> {
+    const { permits } = this.#request;
+    if (permits === undefined) return true;
+    const same = (): boolean => {
+      const limit = this.#agreedLimit();
+      return limit === undefined || limit === permits.limit;
+    };
+    if (this.#line.agreed === undefined) await this.#readAgreement(false);
+    if (same()) return true;
+    await this.#readAgreement(true);
+    return same();
+  }
+
+  async #readAgreement(upToDate: boolean): Promise<void> {
+    const { control } = this.#context;
+    const { hardDeadline, name } = this.#request;
+    const { path } = this.#line;
+    const [, node] = await Promise.all([
+      upToDate ? control.sync(path, hardDeadline) : undefined,
+      unless(control.getData(path, hardDeadline), 'NO_NODE'),
+    ]);
+    if (node === undefined) {
+      if (upToDate) this.#line.agreed = undefined;
+      return;
+    }
+    const agreement = decodeAgreement(node);
+    if (agreement === undefined)
+      throw new PosternError('conflict', `The directory of "${name}" was made by another client: it is no semaphore.`);
+    this.#line.agree(agreement);
+  }
+
+  #agreedLimit(): number | undefined {
+    return this.#line.agreed?.limit;
+  }
+
+  #mismatch(): LimitMismatchError {
+    const asked = this.#request.permits?.limit ?? 0;
+    return new LimitMismatchError(this.#request.name, asked, this.#agreedLimit() ?? asked);
+  }
+
+  async create(): Promise<Joined | typeof LOOK_AGAIN> {
+    const crowded = this.#line.waiters.size > 0;
+    const record: ContenderRecord =
+      crowded || this.#request.permits !== undefined
+        ? { ...this.#record, ...this.#waiting() }
+        : { ...this.#record, grantedAt: this.#context.zooKeeperClock.now() };
+    const creating = this.#createNode(record);
+    const listing = crowded ? undefined : this.#list(this.#session);
+    listing?.catch(() => undefined);
+    const outcome = await creating;
+    if (outcome === LOOK_AGAIN) {
+      await listing?.catch(() => undefined);
+      return LOOK_AGAIN;
+    }
+    const { created, firstEver } = outcome;
+    this.#trace.wrote = true;
+    const mine = parseContender(baseName(created.path)) as Contender;
+    if (firstEver) this.#line.merge([mine], created.stat.czxid);
+    const place = this.#place(mine, created, record);
+    // Nobody can be ahead of sequence 0 in a directory that was made in the same transaction.
+    if (firstEver) return { how: 'placed', place, first: true, alreadyHeld: false, expiresAt: this.#expiresAt };
+    let listed: readonly Contender[];
+    if (listing === undefined) {
+      await this.#line.refresh(place.czxid, this.#request.hardDeadline);
+      listed = this.#line.members;
+    } else {
+      listed = await listing;
+      // The directory was made after the listing had been sent.
+      if (!listed.some(({ name }) => name === mine.name)) listed = await this.#list(this.#session);
+    }
+    const own = await this.#own(listed, mine.name);
+    const lowest = own[0];
+    if (lowest === undefined) return LOOK_AGAIN; // taken away in between
+    if (lowest.name !== mine.name) return this.#adopt(listed, own);
+    await this.#removeDuplicates(own);
+    return {
+      how: 'placed',
+      place,
+      first: this.#admitted(listed, mine),
+      alreadyHeld: false,
+      expiresAt: this.#expiresAt,
+    };
+  }
+
+  /** Takes over the lowest of my nodes, which an earlier attempt made. */
+  async #adopt(listed: readonly Contender[], own: readonly Contender[]): Promise<Joined | typeof LOOK_AGAIN> {
+    const mine = own[0] as Contender;
+    const { kind, mode, name, permits } = this.#request;
+    if (!mine.name.includes(`-${prefixOf(kind, mode, permits?.count)}`)) {
+      // Mine was made before the listing was known; whatever the caller wants kept, it is not this.
+      if (!(await this.#removeDuplicates(own))) return LOOK_AGAIN;
+      this.#trace.wrote = false;
+      throw new PosternError(
+        'conflict',
+        `"${name}" is held, or waited for, ${permits === undefined ? 'in another mode' : 'with another count'} under this requestId.`,
+      );
+    }
+    // What is there is to be counted by the limit that is agreed on, whatever this request says.
+    await this.agrees();
+    const path = `${this.#line.path}/${mine.name}`;
+    const { hardDeadline } = this.#request;
+    const first = this.#admitted(listed, mine);
+    try {
+      const node = await this.#session.getData(path, hardDeadline);
+      const before = decodeRecord(node.data);
+      if (before?.ending === true) throw new LeaseExpiredError();
+      // `granted` behind somebody else is what a crash between create and the write of `waiting` leaves.
+      // (Not of a semaphore: there nothing is granted before its turn.)
+      // Data that somebody has written over do not tell: what may have been answered as held stays held.
+      const overwritten = isOverwritten(kind, path, node.data);
+      const granted = ((first || permits !== undefined) && before?.state === 'granted') || (first && overwritten);
+      if (overwritten && first) {
+        const { namespace, leaseId } = this.#request.lease;
+        const hold = { kind: this.#line.rule.kind as LineKind, namespace, name, path };
+        await recordForeignRevoke(this.#context, hold, node.stat, leaseId, hardDeadline);
+      }
+      // What this very attempt wrote over a connection that was lost is no earlier grant.
+      const alreadyHeld = granted && before?.attempt !== this.#trace.attempt;
+      const grantedAt = granted ? (before?.grantedAt ?? node.stat.ctime) : this.#context.zooKeeperClock.now();
+      // A leader changes its value by proclaiming: a campaign that is repeated late must not bring the old one back.
+      const led = kind === 'election' && granted ? before?.data : undefined;
+      const data = led ?? this.#record.data ?? before?.data;
+      const leaseToken = this.#record.leaseToken ?? before?.leaseToken;
+      const record: ContenderRecord = {
+        ...this.#record,
+        ...(data === undefined ? {} : { data }),
+        ...(before?.candidate === undefined ? {} : { candidate: before.candidate }),
+        ...(leaseToken === undefined ? {} : { leaseToken }),
+        ...(granted || (first && permits === undefined) ? { state: 'granted', grantedAt } : this.#waiting()),
+      };
+      const stat = await this.#session.setData(path, encodeRecord(record), node.stat.version, hardDeadline);
+      this.#trace.wrote = true;
+      this.#line.waiters.get(mine.name)?.supersede();
+      await this.#removeDuplicates(own);
+      const place = this.#place(mine, { path, stat }, record);
+      return { how: 'placed', place, first: first || granted, alreadyHeld, expiresAt: this.#expiresAt };
+    } catch (error) {
+      if (isReason(error, 'NO_NODE', 'BAD_VERSION')) return LOOK_AGAIN;
+      throw error;
+    }
+  }
+
+  /**
+   * All of mine but the lowest, and only while the lowest exists: at no time am I without a place.
+   * @returns false when one of them had gone, by whomever
+   */
+  async #removeDuplicates(own: readonly Contender[]): Promise<boolean> {
+    const kept = `${this.#line.path}/${(own[0] as Contender).name}`;
+    let all = true;
+    for (const duplicate of own.slice(1)) {
+      const removed = await unless(
+        this.#session.multi(
+          [
+            { type: 'check', path: kept },
+            { type: 'delete', path: `${this.#line.path}/${duplicate.name}` },
+          ],
+          this.#request.hardDeadline,
+        ),
+        'NO_NODE',
+      );
+      all &&= removed !== undefined;
+    }
+    return all;
+  }
+
+  async #createNode(record: ContenderRecord): Promise<{ created: Created; firstEver: boolean } | typeof LOOK_AGAIN> {
+    const { guids, hardDeadline, kind, mode, permits } = this.#request;
+    const guid = guids.create === 'own' ? guids.own : (guids.shared as string);
+    const path = `${this.#line.path}/${nodePrefix(guid, prefixOf(kind, mode, permits?.count))}`;
+    const data = encodeRecord(record);
+    const directory =
+      permits === undefined ? OWN_DIRECTORY : encodeAgreement({ limit: permits.limit, high: permits.limit });
+    for (;;) {
+      try {
+        const created = await this.#createIn(path, data);
+        if (created !== undefined) return { created, firstEver: false };
+      } catch (error) {
+        if (isReason(error, 'BAD_VERSION')) {
+          await this.#readAgreement(true);
+          return LOOK_AGAIN;
+        }
+        if (!isReason(error, 'NO_NODE')) throw error;
+        this.#line.agreed = undefined;
+      }
+      try {
+        // Directory and first child in one transaction: a lease that has ended leaves no empty directory behind (C13).
+        const [, created] = await this.#session.multi(
+          [
+            { type: 'create', path: this.#line.path, data: directory },
+            { type: 'create', path, data, mode: 'ephemeral-sequential' },
+          ],
+          hardDeadline,
+        );
+        if (created?.type === 'create') {
+          const { czxid } = created.stat;
+          if (permits !== undefined)
+            this.#line.agree({ limit: permits.limit, high: permits.limit, version: 0, mzxid: czxid });
+          return { created, firstEver: true };
+        }
+      } catch (error) {
+        if (isReason(error, 'NO_NODE')) await this.#context.control.ensurePath(parentOf(this.#line.path), hardDeadline);
+        else if (!isReason(error, 'NODE_EXISTS')) throw error;
+        else if (permits !== undefined) {
+          await this.#readAgreement(true);
+          return LOOK_AGAIN;
+        }
+      }
+    }
+  }
+
+  /**
+   * In a directory that is there; of a semaphore only while the limit is the one that was compared.
+   * @returns undefined when it is not known that there is a directory
+   */
+  async #createIn(path: string, data: Buffer): Promise<Created | undefined> {
+    const { hardDeadline, permits } = this.#request;
+    const mode = 'ephemeral-sequential';
+    if (permits === undefined) return this.#session.create(path, data, { mode }, hardDeadline);
+    const { agreed } = this.#line;
+    if (agreed === undefined) return undefined;
+    const [, created] = await this.#session.multi(
+      [
+        { type: 'check', path: this.#line.path, version: agreed.version },
+        { type: 'create', path, data, mode },
+      ],
+      hardDeadline,
+    );
+    return created?.type === 'create' ? created : undefined;
+  }
+
+  async #list(session: LeaseSession): Promise<Contender[]> {
+    this.#context.metrics.lineListingsTotal.inc({ kind: this.#request.kind });
+    const listing = await unless(session.getChildren(this.#line.path, this.#request.hardDeadline), 'NO_NODE');
+    if (listing === undefined) return [];
+    const line = sortLine(listing.children);
+    this.#line.merge(line, listing.zxid, listing.stat);
+    return line;
+  }
+
+  /** My nodes in a listing, lowest first. `created` is known to be mine. */
+  async #own(listed: readonly Contender[], created?: string): Promise<Contender[]> {
+    const { guids, lease, hardDeadline } = this.#request;
+    const own: Contender[] = [];
+    for (const contender of listed) {
+      const guid = guidOf(contender.name);
+      if (guid === undefined) continue;
+      if (contender.name === created || guid === guids.own) {
+        own.push(contender);
+      } else if (guid === guids.shared) {
+        const node = await unless(
+          this.#session.getData(`${this.#line.path}/${contender.name}`, hardDeadline),
+          'NO_NODE',
+        );
+        if (node !== undefined && node.stat.ephemeralOwner === lease.sessionId) own.push(contender);
+      }
+    }
+    return own;
+  }
+
+  #admitted(listed: readonly Contender[], mine: Contender): boolean {
+    const index = listed.findIndex(({ name }) => name === mine.name);
+    return index < this.#line.rule.admitted(listed);
+  }
+
+  #waiting(): Pick<ContenderRecord, 'state' | 'waitUntil'> {
+    if (this.#request.stays === true) return { state: 'waiting' };
+    return { state: 'waiting', waitUntil: Math.round(this.#context.zooKeeperClock.now() + this.#request.waitMs) };
+  }
+
+  #place(contender: Contender, { stat }: Created, record: ContenderRecord): Place {
+    return new Place(this.#context.control, this.#context.cleanup, this.#line.path, contender, stat, record);
+  }
+}

@@ -1,0 +1,211 @@
+/**
+ * What this replica knows of one line, shared by all of its requests for that name.
+ *
+ * Two facts carry everything here:
+ * - A sequence number is given out once while the directory exists, and the directory exists while anybody stands in
+ *   it. So the set before a contender can only shrink: a listing that shows my own node is complete for me, for ever,
+ *   and I walk down it as its members go. There is no listing per hand-off.
+ * - Of two listings the one with the higher zxid is the newer; it lacks whoever has gone, and whoever came later has a
+ *   higher sequence than all it shows.
+ *
+ * A line is kept while a request in this replica uses it. It is a cache: every decision is made by a
+ * version-checked write.
+ */
+import type { Metrics, Kind } from '../metrics/metrics.js';
+import type { ControlSession } from '../zookeeper/control-session.js';
+import { byDeadline } from '../zookeeper/by-deadline.js';
+import { isReason } from '../zookeeper/errors.js';
+import type { Stat } from '../zookeeper/operations.js';
+import { compareSequences } from '../zookeeper/paths.js';
+import { sortLine, type Contender } from './contender.js';
+import type { LineWaiter } from './line-waiter.js';
+import { ruleOfAgreement, type Agreement } from './agreement.js';
+import { ruleOf, type LineRule } from './rule.js';
+import type { PermitTurns } from './permit-turns.js';
+
+export class Line {
+  readonly path: string;
+  rule: LineRule;
+  /** Of a semaphore: what its users agreed on, once it has been read. */
+  agreed: Agreement | undefined;
+  /** Of a semaphore: says whose turn it is, to all waiting requests of this replica. */
+  turns: PermitTurns | undefined;
+  /** Waiting requests of this replica, by the name of their node. */
+  readonly waiters = new Map<string, LineWaiter>();
+  users = 0;
+  /** Somebody else made the directory as one that the server removes when it is empty: its sequence may begin anew at any time (protocol C10). */
+  removable = false;
+  readonly #control: ControlSession;
+  readonly #metrics: Metrics;
+  /** In the order of their sequence numbers. May still show some that have gone. */
+  #members: Contender[] = [];
+  #zxid = -1;
+  #listing: Promise<number> | undefined;
+
+  constructor(path: string, rule: LineRule, control: ControlSession, metrics: Metrics) {
+    this.path = path;
+    this.rule = rule;
+    this.#control = control;
+    this.#metrics = metrics;
+  }
+
+  get members(): readonly Contender[] {
+    return this.#members;
+  }
+
+  /** How new the newest listing is that it was made from. */
+  get zxid(): number {
+    return this.#zxid;
+  }
+
+  /** Takes in what is agreed on, if it is newer than what is known. */
+  agree(agreement: Agreement): void {
+    if (this.agreed !== undefined && agreement.mzxid < this.agreed.mzxid) return;
+    this.agreed = agreement;
+    this.rule = ruleOfAgreement(agreement);
+  }
+
+  /** Takes in a listing that was read elsewhere. */
+  merge(listing: readonly Contender[], zxid: number, directory?: Stat): void {
+    // Curator's directories have no data; that they are containers the server does not tell.
+    if (directory !== undefined) this.removable = directory.dataLength === 0;
+    if (zxid < this.#zxid) return;
+    this.#zxid = zxid;
+    const last = listing.at(-1);
+    const newer =
+      last === undefined ? [] : this.#members.filter(({ sequence }) => compareSequences(sequence, last.sequence) > 0);
+    this.#members = [...listing, ...newer];
+  }
+
+  /** Makes sure that the line shows the state at `zxid` or later. Requests that ask at the same time share one listing. */
+  async refresh(zxid: number, deadline: number): Promise<void> {
+    if (this.#zxid >= zxid) return;
+    const shared = (listing: Promise<number>): Promise<number> =>
+      byDeadline(listing, deadline, 'the listing of the line');
+    // One that is under way may have been answered too early for us; the next was asked for after our node existed.
+    if (this.#listing !== undefined) await shared(this.#listing);
+    while (this.#zxid < zxid) {
+      const fresh = this.#listing === undefined;
+      const listed = await shared((this.#listing ??= this.list(deadline).finally(() => (this.#listing = undefined))));
+      if (listed < zxid && fresh) await this.#control.sync(this.path, deadline);
+    }
+  }
+
+  /** Reads the line from the control session's server. @returns how new it is */
+  async list(deadline: number): Promise<number> {
+    this.#metrics.lineListingsTotal.inc({ kind: this.rule.kind });
+    try {
+      const { children, zxid, stat } = await this.#control.getChildren(this.path, deadline);
+      this.merge(sortLine(children), zxid, stat);
+      return zxid;
+    } catch (error) {
+      if (!isReason(error, 'NO_NODE')) throw error;
+      this.merge([], error.zxid);
+      return error.zxid;
+    }
+  }
+
+  /** Whom `contender` waits for; see `LineRule`. */
+  blockersOf(contender: Contender): readonly Contender[] {
+    return this.rule.blockers(...this.#asItStood(contender));
+  }
+
+  /** Whom to ask about, after a wake-up of `contender`, whether they still stand. */
+  suspectsOf(contender: Contender): readonly Contender[] {
+    return this.rule.suspects(...this.#asItStood(contender));
+  }
+
+  /** How many stand before `contender`. */
+  indexOf(contender: Contender): number {
+    return this.#indexOf(contender);
+  }
+
+  /** Counted from the next to be granted, who has 1, if all who are admitted hold. */
+  positionOf(contender: Contender): number {
+    return this.#indexOf(contender) - this.rule.admitted(this.#members) + 1;
+  }
+
+  /** Those who may hold, as far as they stand before `contender`. */
+  admittedBefore(contender: Contender): readonly Contender[] {
+    return this.#members.slice(0, Math.min(this.rule.admitted(this.#members), this.#indexOf(contender)));
+  }
+
+  /** The waiting request of this replica that stands directly behind `contender`, where its release admits that one. */
+  waiterBehind(contender: Contender): LineWaiter | undefined {
+    if (!this.rule.alone(contender)) return undefined;
+    const index = this.#indexOf(contender);
+    const next = this.#members[index + 1];
+    if (this.#members[index]?.name !== contender.name || next === undefined || !this.rule.alone(next)) return undefined;
+    return this.waiters.get(next.name);
+  }
+
+  /** `contender` was granted: if it is so alone, whoever the list shows before it is gone. */
+  admit(contender: Contender): void {
+    if (this.rule.alone(contender)) this.#members.splice(0, this.#indexOf(contender));
+  }
+
+  remove(contender: Contender): void {
+    const index = this.#indexOf(contender);
+    if (this.#members[index]?.name !== contender.name) return;
+    this.#members.splice(index, 1);
+    this.turns?.changed();
+  }
+
+  /**
+   * The line with `contender` in it, and where. Others of this replica may have struck it, because its node is gone, before its own request
+   * has learned of that; taken for whoever has its index now, a writer would be admitted beside readers.
+   */
+  #asItStood(contender: Contender): [members: readonly Contender[], index: number] {
+    const index = this.#indexOf(contender);
+    const stands = this.#members[index]?.name === contender.name;
+    return [stands ? this.#members : this.#members.toSpliced(index, 0, contender), index];
+  }
+
+  /** Where `contender` stands, or would stand. */
+  #indexOf({ name, sequence }: Contender): number {
+    let low = 0;
+    let high = this.#members.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (compareSequences((this.#members[middle] as Contender).sequence, sequence) < 0) low = middle + 1;
+      else high = middle;
+    }
+    // Two nodes of one sequence number exist only where Curator made the second.
+    return this.#members[low]?.name !== name && this.#members[low + 1]?.name === name ? low + 1 : low;
+  }
+}
+
+/** The lines in use, by path. */
+export class Lines {
+  readonly #lines = new Map<string, Line>();
+  readonly #control: ControlSession;
+  readonly #metrics: Metrics;
+
+  constructor(control: ControlSession, metrics: Metrics) {
+    this.#control = control;
+    this.#metrics = metrics;
+  }
+
+  /** Lines in use. */
+  get size(): number {
+    return this.#lines.size;
+  }
+
+  /** The line at `path` if a request uses it now. */
+  peek(path: string): Line | undefined {
+    return this.#lines.get(path);
+  }
+
+  /** Runs `work` with the line at `path`, which is shared with everybody who does so at the same time. */
+  async with<T>(path: string, kind: Kind, work: (line: Line) => Promise<T>): Promise<T> {
+    let line = this.#lines.get(path);
+    if (line === undefined) this.#lines.set(path, (line = new Line(path, ruleOf(kind), this.#control, this.#metrics)));
+    line.users += 1;
+    try {
+      return await work(line);
+    } finally {
+      line.users -= 1;
+      if (line.users === 0) this.#lines.delete(path);
+    }
+  }
+}

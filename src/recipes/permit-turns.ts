@@ -1,0 +1,236 @@
+/**
+ * Whose turn it is at a semaphore: one for all waiting requests of this replica for one name (protocol C18).
+ *
+ * It goes through the shared list from the head, counts permits, and tells those of this replica's requests that are admitted; each
+ * of them grants its own place (`grant.ts`). While somebody of this replica is left behind, it watches those whose leaving may let
+ * others in (`standing`): whoever may hold, and the first who waits for more than is left. So a release costs one
+ * notification per replica, one watch on whoever is admitted next, and wakes exactly the request that is granted. Nothing is listed,
+ * and nothing is asked per waiter.
+ *
+ *   changed ─▶ tell who is admitted ─▶ watch who stands and is not watched ──all there──▶ asleep ──event──▶ changed
+ *                ▲                                 └── gone already: strike it from the list ──┘
+ *
+ * What can go wrong:
+ * - Others in the list may have left unseen, because only those who stand are watched. They are counted as if they were there, which
+ *   admits too few, never too many. Each is found gone when it would be admitted: it is watched then.
+ * - NO_NODE counts only from a server that has seen the listing that the name is from, else `sync` and ask again (C2). A node that is
+ *   newer than the listing has the name of an old one, from a directory made anew (C10).
+ * - The limit is changed: the directory's data are watched, and each grant checks their version.
+ * - The control session is replaced: every watch says `reset`, and all is watched again. Who left meanwhile is found gone.
+ * - A place before us is abandoned (C3): looked for every 5 s, once per replica and name.
+ * - A request cannot be granted although it is admitted (`not-yet`: the limit changed): it is told again after the next change.
+ */
+import { fullJitter, pause } from '../time.js';
+import type { ControlSession } from '../zookeeper/control-session.js';
+import type { ServerClock } from '../zookeeper/server-clock.js';
+import type { Watch, WatchEvent } from '../zookeeper/watch.js';
+import { ABANDONED_CHECK_MS, removeAbandoned } from './abandoned.js';
+import { decodeAgreement } from './agreement.js';
+import type { Contender } from './contender.js';
+import type { Line } from './line.js';
+import { standing } from './rule.js';
+
+/** A request that waits for its turn. */
+interface Waiting {
+  turn(): void;
+  giveUp(): void;
+}
+
+interface TurnsContext {
+  control: ControlSession;
+  zooKeeperClock: ServerClock;
+}
+
+const REQUEST_MS = 10_000;
+const RETRY_BASE_MS = 10;
+const RETRY_CAP_MS = 500;
+/** Places that may be abandoned are the last of those who are admitted. */
+const LOOKED_AT = 64;
+
+export class PermitTurns {
+  readonly #control: ControlSession;
+  readonly #clock: ServerClock;
+  readonly #line: Line;
+  /** Those who stand, by the name of the node. */
+  readonly #watched = new Map<string, Watch>();
+  #limit: Watch | undefined;
+  /** Who was told, at which change. */
+  readonly #told = new Map<Waiting, number>();
+  /** Who was told in vain, and waits for the next change. */
+  readonly #deferred = new Set<Waiting>();
+  #changes = 0;
+  #again = false;
+  #running = false;
+  #check: NodeJS.Timeout | undefined;
+
+  constructor({ control, zooKeeperClock }: TurnsContext, line: Line) {
+    this.#control = control;
+    this.#clock = zooKeeperClock;
+    this.#line = line;
+  }
+
+  /** A request joined. */
+  look(): void {
+    this.#again = true;
+    if (!this.#running) void this.#run();
+  }
+
+  /** Somebody left the list, or the limit changed. */
+  changed(): void {
+    this.#changes += 1;
+    this.#deferred.clear();
+    this.look();
+  }
+
+  /** A request that was told finds that it is not its turn yet. */
+  defer(waiter: Waiting): void {
+    if (this.#told.get(waiter) === this.#changes) this.#deferred.add(waiter);
+    this.#told.delete(waiter);
+    this.look();
+  }
+
+  /** A request waits no more, however that ended. */
+  leave(waiter: Waiting): void {
+    this.#told.delete(waiter);
+    this.#deferred.delete(waiter);
+    this.look();
+  }
+
+  async #run(): Promise<void> {
+    this.#running = true;
+    for (let failures = 0; this.#again;) {
+      this.#again = false;
+      try {
+        await this.#turn();
+        failures = 0;
+      } catch {
+        // No connection, most likely; whoever waits does so until its own deadline.
+        this.#again = true;
+        await pause(fullJitter(failures, RETRY_BASE_MS, RETRY_CAP_MS));
+        failures += 1;
+      }
+    }
+    this.#running = false;
+  }
+
+  async #turn(): Promise<void> {
+    if (this.#line.waiters.size === 0) return this.#stop();
+    this.#check ??= setTimeout(() => void this.#checkAbandoned(), ABANDONED_CHECK_MS);
+    if (this.#limit === undefined) await this.#watchLimit();
+    for (;;) {
+      const behind = this.#tell();
+      const wanted = behind ? standing(this.#line.rule, this.#line.members) : [];
+      this.#keepOnly(wanted);
+      const missing = wanted.filter(({ name }) => !this.#watched.has(name));
+      const there = await Promise.all(missing.map((contender) => this.#watch(contender)));
+      if (there.every(Boolean)) return;
+    }
+  }
+
+  /** @returns whether a request of this replica is left that has to wait for others */
+  #tell(): boolean {
+    const { members, rule, waiters } = this.#line;
+    let told = 0;
+    for (const { name } of members.slice(0, rule.admitted(members))) {
+      const waiter = waiters.get(name);
+      if (waiter === undefined || this.#deferred.has(waiter)) continue;
+      told += 1;
+      if (this.#told.has(waiter)) continue;
+      this.#told.set(waiter, this.#changes);
+      waiter.turn();
+    }
+    return told < waiters.size;
+  }
+
+  #keepOnly(wanted: readonly Contender[]): void {
+    if (this.#watched.size === 0) return;
+    const names = new Set(wanted.map(({ name }) => name));
+    const present = names.size === 0 ? names : new Set(this.#line.members.map(({ name }) => name));
+    for (const [name, watch] of this.#watched) {
+      if (names.has(name)) continue;
+      this.#watched.delete(name);
+      // Released here, so its event is on its way.
+      if (names.size > 0 && !present.has(name)) watch.forget();
+      else watch.cancel();
+    }
+  }
+
+  /** Watches one who stands. @returns false when it is gone */
+  async #watch(contender: Contender): Promise<boolean> {
+    const { name } = contender;
+    const path = `${this.#line.path}/${name}`;
+    for (;;) {
+      const seen = this.#line.zxid;
+      const deadline = performance.now() + REQUEST_MS;
+      let fired = false;
+      const listener = (event: WatchEvent): void => {
+        fired = true;
+        this.#watched.delete(name);
+        if (event.type === 'deleted') this.#gone(contender);
+        else this.changed();
+      };
+      const { value, watch, zxid } = await this.#control.watches.getChildren(path, listener, deadline);
+      if (value !== undefined && value.stat.czxid <= seen) {
+        if (watch !== undefined && !fired) this.#watched.set(name, watch);
+        return !fired;
+      }
+      watch?.cancel();
+      if (value !== undefined || zxid >= seen) {
+        this.#gone(contender);
+        return false;
+      }
+      await this.#control.sync(path, deadline);
+    }
+  }
+
+  #gone(contender: Contender): void {
+    this.#line.remove(contender);
+    this.#line.waiters.get(contender.name)?.giveUp();
+  }
+
+  async #watchLimit(): Promise<void> {
+    const listener = (): void => {
+      this.#limit = undefined;
+      this.changed();
+    };
+    const { value, watch } = await this.#control.watches.getData(
+      this.#line.path,
+      listener,
+      performance.now() + REQUEST_MS,
+    );
+    this.#limit = watch;
+    const agreed = value === undefined ? undefined : decodeAgreement(value);
+    if (agreed !== undefined) this.#line.agree(agreed);
+  }
+
+  async #checkAbandoned(): Promise<void> {
+    const timer = this.#check;
+    let again = ABANDONED_CHECK_MS;
+    try {
+      const { members, rule } = this.#line;
+      const last = members.at(-1);
+      const looked = members.slice(0, rule.admitted(members)).slice(-LOOKED_AT);
+      if (last !== undefined)
+        again = await removeAbandoned(
+          this.#control,
+          this.#clock,
+          this.#line,
+          looked,
+          last,
+          performance.now() + REQUEST_MS,
+        );
+    } catch {
+      // Looked for again; until then whoever waits does so until its own deadline.
+    }
+    if (this.#check === timer && this.#line.waiters.size > 0)
+      this.#check = setTimeout(() => void this.#checkAbandoned(), again);
+  }
+
+  #stop(): void {
+    clearTimeout(this.#check);
+    this.#check = undefined;
+    this.#keepOnly([]);
+    this.#limit?.cancel();
+    this.#limit = undefined;
+  }
+}

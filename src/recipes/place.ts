@@ -1,0 +1,187 @@
+/**
+ * A place in line that one attempt (one HTTP request) has: its znode, and the version that this attempt wrote last.
+ *
+ * All writes go through the control session and are checked against that version, so they are exact whichever
+ * replica does them: NO_NODE from a *write* proves that the place is gone (no server answers a write from
+ * old state), BAD_VERSION that another attempt has it or that an own write whose reply was lost did happen;
+ * reading the node tells which (the attempt stands in it).
+ */
+import { fullJitter, pause } from '../time.js';
+import type { ControlSession } from '../zookeeper/control-session.js';
+import { NoReplyError, isReason, isTransient, mayBeApplied } from '../zookeeper/errors.js';
+import type { MultiOperation, Stat } from '../zookeeper/operations.js';
+import type { Cleanup } from './cleanup.js';
+import {
+  decodeRecord,
+  encodeRecord,
+  ownHoldId,
+  REVOKE_MESSAGE,
+  type Contender,
+  type ContenderRecord,
+} from './contender.js';
+
+/** What became of a write: `superseded` and `lost` leave the caller without a place. */
+export type Written = 'written' | 'superseded' | 'lost';
+/** The write was part of a transaction, and what had to be so with it was not. */
+export type Unguarded = 'unguarded';
+
+/** In the transaction of a guarded write. */
+const GUARD_INDEX = 0;
+const RETRY_BASE_MS = 5;
+const RETRY_CAP_MS = 250;
+
+export class Place {
+  readonly path: string;
+  readonly name: string;
+  readonly sequence: number;
+  readonly reads: boolean;
+  readonly permits: number | undefined;
+  readonly czxid: number;
+  version: number;
+  record: ContenderRecord;
+  readonly #control: ControlSession;
+  readonly #cleanup: Cleanup;
+
+  constructor(
+    control: ControlSession,
+    cleanup: Cleanup,
+    directory: string,
+    contender: Contender,
+    stat: Stat,
+    record: ContenderRecord,
+  ) {
+    this.#control = control;
+    this.#cleanup = cleanup;
+    this.path = `${directory}/${contender.name}`;
+    this.name = contender.name;
+    this.sequence = contender.sequence;
+    this.reads = contender.reads;
+    this.permits = contender.permits;
+    this.czxid = stat.czxid;
+    this.version = stat.version;
+    this.record = record;
+  }
+
+  get holdId(): string {
+    return ownHoldId(this.name, this.czxid) as string;
+  }
+
+  /**
+   * Writes this attempt's state.
+   * @param guard must succeed in the same transaction
+   * @throws NoReplyError when it is not known by `deadline` whether that was done
+   */
+  async write(change: Partial<ContenderRecord>, deadline: number): Promise<Written>;
+  async write(change: Partial<ContenderRecord>, deadline: number, guard: MultiOperation): Promise<Written | Unguarded>;
+  async write(
+    change: Partial<ContenderRecord>,
+    deadline: number,
+    guard?: MultiOperation,
+  ): Promise<Written | Unguarded> {
+    const record = { ...this.record, ...change };
+    const data = encodeRecord(record);
+    let maybeApplied = false;
+    for (let attempt = 0; ; attempt += 1) {
+      try {
+        const stat = await this.#setData(data, deadline, guard);
+        if (stat.czxid !== this.czxid) return 'lost'; // the same path in a directory made anew (protocol C10)
+        this.version = stat.version;
+        this.record = record;
+        return 'written';
+      } catch (error) {
+        if (guard !== undefined && isReason(error, 'NO_NODE', 'BAD_VERSION') && error.failedIndex === GUARD_INDEX) {
+          // A first try whose reply was lost may have been done before that changed.
+          const found = maybeApplied ? await this.#reread(deadline) : 'mine';
+          if (found !== 'mine') return found;
+          return this.record.state === record.state ? 'written' : 'unguarded';
+        }
+        if (isReason(error, 'NO_NODE')) return 'lost';
+        if (isReason(error, 'BAD_VERSION')) {
+          const found = await this.#reread(deadline);
+          if (found !== 'mine') return found;
+          if (this.record.state === record.state && this.record.ending === record.ending) return 'written';
+          continue;
+        }
+        if (!isTransient(error)) throw error;
+        maybeApplied ||= mayBeApplied(error);
+        await this.#backOff(attempt, deadline, error, maybeApplied);
+      }
+    }
+  }
+
+  /**
+   * Gives the place up, or a hold back, if this attempt still has it. When ZooKeeper cannot be asked now, it is asked later.
+   * @returns `gone`: the node does not exist any more; `superseded`: another attempt has it, and it stays;
+   * `pending`: it is not known, and the deletion goes on in the background
+   */
+  async leave(deadline: number): Promise<'gone' | 'superseded' | 'pending'> {
+    try {
+      await this.#control.delete(this.path, this.version, deadline);
+      return 'gone';
+    } catch (error) {
+      if (isReason(error, 'NO_NODE')) return 'gone';
+      if (isReason(error, 'BAD_VERSION')) {
+        // Another attempt has it; or a write of ours, whose reply was lost, was done after all.
+        const found = await this.#reread(deadline).catch(() => 'unknown' as const);
+        if (found === 'mine') return this.leave(deadline);
+        if (found !== 'unknown') return found === 'lost' ? 'gone' : 'superseded';
+      }
+      this.#cleanup.deleteLater(this.path, this.record.attempt);
+      return 'pending';
+    }
+  }
+
+  /**
+   * Marks the place as one whose lease is about to be ended, if this attempt still has it: from here on no other attempt takes
+   * it over, so the lease can be ended without harm to anybody.
+   * @param waitUntil when the lease has been ended, or will not be any more: epoch ms on the ensemble's clock
+   */
+  async condemn(waitUntil: number, deadline: number): Promise<'condemned' | 'gone' | 'superseded' | 'pending'> {
+    try {
+      const written = await this.write({ state: 'waiting', waitUntil, ending: true }, deadline);
+      if (written === 'written') return 'condemned';
+      return written === 'lost' ? 'gone' : 'superseded';
+    } catch {
+      this.#cleanup.deleteLater(this.path, this.record.attempt);
+      return 'pending';
+    }
+  }
+
+  async #setData(data: Buffer, deadline: number, guard: MultiOperation | undefined): Promise<Stat> {
+    if (guard === undefined) return this.#control.setData(this.path, data, this.version, deadline);
+    const results = await this.#control.multi(
+      [guard, { type: 'setData', path: this.path, data, version: this.version }],
+      deadline,
+    );
+    return (results[1] as { stat: Stat }).stat;
+  }
+
+  /** Reads the node as new as any write that was refused; takes over version and record when they are this attempt's. */
+  async #reread(deadline: number): Promise<'mine' | 'superseded' | 'lost'> {
+    try {
+      await this.#control.sync(this.path, deadline);
+      const { data, stat } = await this.#control.getData(this.path, deadline);
+      const record = decodeRecord(data);
+      if (stat.czxid !== this.czxid) return 'lost';
+      // A foreign client has asked for it, and nobody else has written since this attempt did (`foreign-revoke.ts`).
+      if (data.equals(REVOKE_MESSAGE) && stat.version === this.version + 1) {
+        this.version = stat.version;
+        return 'mine';
+      }
+      if (record?.attempt !== this.record.attempt) return 'superseded';
+      this.version = stat.version;
+      this.record = record;
+      return 'mine';
+    } catch (error) {
+      if (isReason(error, 'NO_NODE')) return 'lost';
+      throw error;
+    }
+  }
+
+  async #backOff(attempt: number, deadline: number, error: Error, maybeApplied: boolean): Promise<void> {
+    const ms = fullJitter(attempt, RETRY_BASE_MS, RETRY_CAP_MS);
+    if (performance.now() + ms >= deadline)
+      throw maybeApplied ? new NoReplyError('the write to the place in line', 'deadline', true, error) : error;
+    await pause(ms);
+  }
+}

@@ -1,0 +1,169 @@
+/**
+ * Releasing, and giving up a waiting place.
+ *
+ * By holdId: the path follows from it, so nothing is read when this replica granted the hold; otherwise the node is looked at first,
+ * because a holdId is public and must name a node of *this* lease's session, in this very incarnation (protocol C7, C8).
+ * By requestId: the session's own nodes are listed and every one under the guid is deleted (C6).
+ *
+ * Where the next in line waits in this replica, the deletion and its grant are one transaction (local
+ * hand-over): one round trip in place of three, and no moment in which nobody holds. It is done only
+ * when this replica granted the hold that is released, so that it is known to be the head of the line; the write of the
+ * next one's state is version-checked, so a place that was given up or taken over meanwhile fails the transaction
+ * as a whole, and the release is done alone.
+ *
+ * A second try after a lost connection that finds nothing answers as the first would have.
+ */
+import type { Lease } from '../leases/lease.js';
+import { requestGuid } from '../leases/lease.js';
+import { NotHolderError } from '../errors.js';
+import type { Kind } from '../metrics/metrics.js';
+import { isReason, NoReplyError } from '../zookeeper/errors.js';
+import type { LeaseSession } from '../zookeeper/lease-session.js';
+import { baseName, parentOf } from '../zookeeper/paths.js';
+import { decodeHoldId, encodeRecord, guidOf, holdNodeName, parseContender, type Contender } from './contender.js';
+import type { Coordination } from './coordination.js';
+import type { GrantedHold } from './granted-holds.js';
+import type { LineWaiter } from './line-waiter.js';
+
+export interface ReleaseRequest {
+  lease: Lease;
+  name: string;
+  /** Exactly one hold; without it everything under `requestId`. */
+  holdId: string | undefined;
+  requestId: string;
+  deadline: number;
+}
+
+/** @throws NotHolderError, LeaseExpiredError, NoReplyError */
+export async function release(
+  context: Coordination,
+  kind: Kind,
+  directory: string,
+  request: ReleaseRequest,
+): Promise<void> {
+  let everMaybeApplied = false;
+  const found = await context.leases.sessions.useRepeatedly(
+    request.lease,
+    request.deadline,
+    async (session, attempt) => {
+      try {
+        const releasing = new Releasing(context, kind, directory, request, session);
+        return request.holdId === undefined
+          ? await releasing.byRequestId()
+          : await releasing.byHoldId(request.holdId, attempt);
+      } catch (error) {
+        everMaybeApplied ||= error instanceof NoReplyError && error.maybeApplied;
+        throw error;
+      }
+    },
+  );
+  if (!found && !everMaybeApplied) throw new NotHolderError(kind, request.name);
+}
+
+class Releasing {
+  readonly #context: Coordination;
+  readonly #kind: Kind;
+  readonly #directory: string;
+  readonly #request: ReleaseRequest;
+  readonly #session: LeaseSession;
+
+  constructor(context: Coordination, kind: Kind, directory: string, request: ReleaseRequest, session: LeaseSession) {
+    this.#context = context;
+    this.#kind = kind;
+    this.#directory = directory;
+    this.#request = request;
+    this.#session = session;
+  }
+
+  /** @returns whether there was anything to release */
+  async byHoldId(holdId: string, attempt: number): Promise<boolean> {
+    const { lease, name, deadline } = this.#request;
+    const hold = decodeHoldId(holdId);
+    if (hold === undefined) throw new NotHolderError(this.#kind, name);
+    const contender = parseContender(holdNodeName(hold)) as Contender;
+    const path = this.#path(contender);
+    const granted = this.#context.granted.find(path, lease.leaseId, hold.czxid);
+    if (granted === undefined || attempt > 0) {
+      const [, stat] = await Promise.all([this.#session.sync(path, deadline), this.#session.exists(path, deadline)]);
+      if (stat === undefined || stat.czxid !== hold.czxid || stat.ephemeralOwner !== lease.sessionId) return false;
+    }
+    return this.#delete(contender, granted);
+  }
+
+  async byRequestId(): Promise<boolean> {
+    const { lease, name, requestId, deadline } = this.#request;
+    const [, paths] = await Promise.all([
+      this.#session.sync(this.#directory, deadline),
+      this.#session.getEphemerals(this.#directory, deadline),
+    ]);
+    const guids = [
+      lease.guid(this.#kind, name, requestId),
+      requestGuid(lease.principal, lease.namespace, this.#kind, name, requestId),
+    ];
+    const own = paths.filter(
+      (path) => parentOf(path) === this.#directory && guids.includes(guidOf(baseName(path)) ?? ''),
+    );
+    let found = false;
+    for (const path of own) {
+      const contender = parseContender(baseName(path)) as Contender;
+      found = (await this.#delete(contender, this.#context.granted.findAt(path, lease.leaseId))) || found;
+    }
+    return found;
+  }
+
+  /** @param hold where this replica granted it: then it is the head of the line @returns whether the node was there */
+  async #delete(contender: Contender, hold: GrantedHold | undefined): Promise<boolean> {
+    const { granted, lines, metrics } = this.#context;
+    const path = this.#path(contender);
+    const line = lines.peek(this.#directory);
+    // A waiting request of this replica for this very place learns at once that it is gone.
+    line?.waiters.get(contender.name)?.giveUp();
+    const next = hold === undefined ? undefined : line?.waiterBehind(contender);
+    const released = next !== undefined && (await this.#handOver(path, next)) ? true : await this.#deleteAlone(path);
+    line?.remove(contender);
+    granted.forget(path, this.#request.lease.leaseId);
+    if (released && hold !== undefined)
+      metrics.holdSeconds.observe({ kind: this.#kind }, (performance.now() - hold.grantedAt) / 1_000);
+    return released;
+  }
+
+  async #deleteAlone(path: string): Promise<boolean> {
+    try {
+      await this.#session.delete(path, undefined, this.#request.deadline);
+      return true;
+    } catch (error) {
+      if (isReason(error, 'NO_NODE')) return false;
+      throw error;
+    }
+  }
+
+  /** @returns false when the next one could not be granted; then nothing was done */
+  async #handOver(path: string, next: LineWaiter): Promise<boolean> {
+    if (!next.beginHandover()) return false;
+    const { place } = next;
+    const record = { ...place.record, state: 'granted' as const, grantedAt: this.#context.zooKeeperClock.now() };
+    let done = false;
+    try {
+      const [, written] = await this.#session.multi(
+        [
+          { type: 'delete', path },
+          { type: 'setData', path: place.path, data: encodeRecord(record), version: place.version },
+        ],
+        this.#request.deadline,
+      );
+      if (written?.type === 'setData') place.version = written.stat.version;
+      place.record = record;
+      done = true;
+      return true;
+    } catch (error) {
+      if (isReason(error, 'NO_NODE', 'BAD_VERSION')) return false;
+      throw error;
+    } finally {
+      next.endHandover(done);
+    }
+  }
+
+  #path(contender: Contender): string {
+    return `${this.#directory}/${contender.name}`;
+  }
+}

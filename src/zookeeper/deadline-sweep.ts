@@ -1,0 +1,32 @@
+/**
+ * Deadlines of requests without a timer per request: one interval looks at the connections that wait for replies.
+ * A deadline is noticed at most `SWEEP_EVERY_MS` late; the interval runs only while something is in flight.
+ */
+
+export interface Swept {
+  /** Fails what is late; returns whether anything is still in flight. */
+  sweep(now: number): boolean;
+}
+
+const SWEEP_EVERY_MS = 25;
+
+class DeadlineSweep {
+  readonly #waiting = new Set<Swept>();
+  #timer: NodeJS.Timeout | undefined;
+
+  add(connection: Swept): void {
+    this.#waiting.add(connection);
+    // After the sockets were read: an answer that arrived while this process stood still is an answer.
+    this.#timer ??= setInterval(() => setImmediate(() => this.#sweep()), SWEEP_EVERY_MS).unref();
+  }
+
+  #sweep(): void {
+    const now = performance.now();
+    for (const connection of this.#waiting) if (!connection.sweep(now)) this.#waiting.delete(connection);
+    if (this.#waiting.size > 0) return;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+}
+
+export const deadlineSweep = new DeadlineSweep();

@@ -1,0 +1,184 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import { ConfigError, isLoopback, loadConfig, settingsHelp, settingsMarkdown } from '../src/config.js';
+
+const directory = mkdtempSync(join(tmpdir(), 'postern-config-'));
+afterAll(() => rmSync(directory, { recursive: true }));
+
+function problemsOf(environment: Record<string, string>): readonly string[] {
+  try {
+    loadConfig(environment);
+  } catch (error) {
+    if (error instanceof ConfigError) return error.problems;
+    throw error;
+  }
+  throw new Error(`accepted: ${JSON.stringify(environment)}`);
+}
+
+describe('settings', () => {
+  it('have the defaults of the contract', () => {
+    const { config, warnings } = loadConfig({});
+    expect(config).toMatchObject({
+      zookeeper: undefined,
+      host: '127.0.0.1',
+      port: 7070,
+      opsPort: undefined,
+      root: '/postern',
+      leaseKeys: [],
+      insecure: false,
+      maxWaitMs: 55_000,
+      maxWaiters: 20_000,
+      maxAttached: 12_000,
+      maxBodyBytes: 1_048_576,
+      corsOrigins: [],
+      logLevel: 'info',
+      dataDir: '.data',
+    });
+    expect(warnings).toEqual([]);
+  });
+
+  it('cannot be changed after they were read', () => {
+    const { config } = loadConfig({ POSTERN_CORS_ORIGINS: 'https://a.example' });
+    expect(Object.isFrozen(config)).toBe(true);
+    expect(Object.isFrozen(config.corsOrigins)).toBe(true);
+  });
+
+  it('count an empty variable as not set', () => {
+    expect(loadConfig({ POSTERN_PORT: '', POSTERN_LEASE_KEYS: '' }).config).toMatchObject({
+      port: 7070,
+      leaseKeys: [],
+    });
+  });
+
+  it('are read in full', () => {
+    const { config } = loadConfig({
+      POSTERN_ZOOKEEPER: 'zk1:2181,[::1]:2182/apps/postern',
+      POSTERN_ZOOKEEPER_AUTH: 'postern:a:b',
+      POSTERN_PORT: '0',
+      POSTERN_OPS_PORT: '9000',
+      POSTERN_CORS_ORIGINS: 'https://a.example, http://b.example:8080',
+      POSTERN_LOG_LEVEL: 'debug',
+    });
+    expect(config).toMatchObject({
+      zookeeper: 'zk1:2181,[::1]:2182/apps/postern',
+      zookeeperAuth: 'postern:a:b',
+      port: 0,
+      opsPort: 9000,
+      corsOrigins: ['https://a.example', 'http://b.example:8080'],
+      logLevel: 'debug',
+    });
+  });
+
+  it.each([
+    ['POSTERN_ZOOKEEPER', 'zk1 zk2'],
+    ['POSTERN_ZOOKEEPER_TLS', 'yes'],
+    ['POSTERN_PORT', '65536'],
+    ['POSTERN_PORT', '-1'],
+    ['POSTERN_PORT', '7070.5'],
+    ['POSTERN_OPS_PORT', '0x10'],
+    ['POSTERN_ROOT', 'postern'],
+    ['POSTERN_ROOT', '/postern/'],
+    ['POSTERN_ROOT', '/a/../b'],
+    ['POSTERN_MAX_WAIT_MS', '0'],
+    ['POSTERN_MAX_WAIT_MS', '55s'],
+    ['POSTERN_MAX_BODY_BYTES', '1023'],
+    ['POSTERN_CORS_ORIGINS', '*'],
+    ['POSTERN_CORS_ORIGINS', 'https://a.example/'],
+    ['POSTERN_LOG_LEVEL', 'verbose'],
+    ['POSTERN_INSECURE', '1'],
+  ])('refuse %s=%s with the variable, the value and the rule', (variable, value) => {
+    const [problem, ...others] = problemsOf({ [variable]: value });
+    expect(others).toEqual([]);
+    expect(problem).toContain(`${variable} is ${JSON.stringify(value)}; it must be `);
+  });
+
+  it('name every bad value at once', () => {
+    const problems = problemsOf({ POSTERN_PORT: 'a', POSTERN_ROOT: 'b', POSTERN_LOG_LEVEL: 'c' });
+    expect(problems.map((problem) => problem.split(' ')[0])).toEqual([
+      'POSTERN_PORT',
+      'POSTERN_ROOT',
+      'POSTERN_LOG_LEVEL',
+    ]);
+  });
+
+  it('warn of a variable that nobody reads', () => {
+    const { warnings } = loadConfig({ POSTERN_PROT: '1', PATH: '/bin' });
+    expect(warnings).toEqual(['POSTERN_PROT is not a setting and has no effect.']);
+  });
+});
+
+describe('lease keys', () => {
+  const key = randomBytes(32);
+  const other = randomBytes(32);
+
+  it('are base64 of 32 bytes, in order', () => {
+    const { config } = loadConfig({ POSTERN_LEASE_KEYS: `${key.toString('base64')}, ${other.toString('base64')}` });
+    expect(config.leaseKeys).toEqual([key, other]);
+  });
+
+  it('may lie in a file that ends in a newline', () => {
+    const file = join(directory, 'keys');
+    writeFileSync(file, `${key.toString('base64')}\n`);
+    expect(loadConfig({ POSTERN_LEASE_KEYS_FILE: file }).config.leaseKeys).toEqual([key]);
+  });
+
+  it.each([
+    ['too short', randomBytes(31).toString('base64')],
+    ['too long', randomBytes(33).toString('base64')],
+    ['not base64', `${'!'.repeat(4)}${key.toString('base64')}`],
+    ['one of two empty', `${key.toString('base64')},`],
+  ])('are refused when %s, without being shown', (_what, text) => {
+    const [problem] = problemsOf({ POSTERN_LEASE_KEYS: text });
+    expect(problem).toContain('POSTERN_LEASE_KEYS');
+    expect(problem).not.toContain(text.slice(0, 8));
+  });
+
+  it('are refused when the file is missing or both places are used', () => {
+    expect(problemsOf({ POSTERN_LEASE_KEYS_FILE: join(directory, 'absent') })[0]).toContain('cannot be read (ENOENT)');
+    const file = join(directory, 'both');
+    writeFileSync(file, key.toString('base64'));
+    expect(problemsOf({ POSTERN_LEASE_KEYS: key.toString('base64'), POSTERN_LEASE_KEYS_FILE: file })[0]).toContain(
+      'both set',
+    );
+  });
+});
+
+describe('an address that others can reach', () => {
+  it('is refused without API keys', () => {
+    expect(problemsOf({ POSTERN_HOST: '0.0.0.0' })[0]).toContain(
+      'POSTERN_HOST is "0.0.0.0"; without API keys it must be a loopback address',
+    );
+  });
+
+  it('is allowed with API keys', () => {
+    expect(loadConfig({ POSTERN_HOST: '0.0.0.0', POSTERN_AUTH_FILE: 'auth.json' }).warnings).toEqual([]);
+  });
+
+  it('is allowed with POSTERN_INSECURE, with a warning', () => {
+    expect(loadConfig({ POSTERN_HOST: '0.0.0.0', POSTERN_INSECURE: 'true' }).warnings).toHaveLength(1);
+  });
+
+  it.each(['localhost', '127.0.0.1', '127.1.2.3', '::1'])('is not %s', (host) => {
+    expect(isLoopback(host)).toBe(true);
+  });
+
+  it.each(['0.0.0.0', '::', '10.0.0.1', 'localhost.example.org', '127.0.0.1.example.org'])('is %s', (host) => {
+    expect(isLoopback(host)).toBe(false);
+  });
+});
+
+describe('the words about settings', () => {
+  it('name each variable in the help and in the table of the README', () => {
+    const rows = settingsMarkdown().split('\n').slice(2);
+    const variables = rows.map((row) => /`(POSTERN_[A-Z_]+)`/.exec(row)?.[1]);
+    expect(variables).toContain('POSTERN_ZOOKEEPER');
+    for (const variable of variables) expect(settingsHelp()).toContain(`  ${variable}\n`);
+  });
+
+  it('contain no secret default and no broken row', () => {
+    for (const row of settingsMarkdown().split('\n')) expect(row.split(/(?<!\\)\|/)).toHaveLength(6);
+  });
+});

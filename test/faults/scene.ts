@@ -1,0 +1,188 @@
+/**
+ * What the tests under faults share: a replica behind a proxy of its own, a witness that looks at a line beside the gateway,
+ * and a resource that believes nothing but fencing tokens.
+ */
+import { env } from 'node:process';
+import { Layout } from '../../src/leases/layout.js';
+import type { Lease } from '../../src/leases/lease.js';
+import type { Granted, NotGranted } from '../../src/recipes/acquire.js';
+import {
+  decodeRecord,
+  encodeRecord,
+  sortLine,
+  type Contender,
+  type ContenderRecord,
+} from '../../src/recipes/contender.js';
+import { acquireLock, type AcquireLock } from '../../src/recipes/lock.js';
+import type { Stat } from '../../src/zookeeper/operations.js';
+import type { LeaseHandle } from '../support/client.js';
+import { startReplica, type Replica, type ReplicaOptions } from '../support/start-gateway.js';
+import { sharedZooKeeper } from '../support/start-zookeeper.js';
+import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.js';
+import { timing } from '../support/timing.js';
+import { TestControl } from '../zookeeper/sessions.js';
+
+/** Rounds of a scenario that is repeated: few in a normal run, `FAULT_ROUNDS=1000` to be sure. */
+export function rounds(few: number): number {
+  const text = env['FAULT_ROUNDS'] ?? '';
+  if (text === '') return few;
+  if (!(Number(text) > 0)) throw new Error(`FAULT_ROUNDS is "${text}": give a positive number`);
+  return Number(text);
+}
+
+/** Random numbers in [0, 1) that `FAULT_SEED` repeats (mulberry32); the seed is printed. */
+export function seededRandom(scenario: string): () => number {
+  let state = Number(env['FAULT_SEED'] ?? Math.floor(Math.random() * 2 ** 31)) | 0;
+  console.log(`${scenario}: FAULT_SEED=${state}`);
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** A deadline on the monotonic clock. */
+export function soon(ms: number = timing.eventuallyMs): number {
+  return performance.now() + ms;
+}
+
+export interface Cuttable extends AsyncDisposable {
+  replica: Replica;
+  /** Between the replica and ZooKeeper. */
+  proxy: TcpProxy;
+}
+
+/** A replica whose connections to ZooKeeper can be held back and cut, without touching those of others. */
+export async function startCuttable(
+  options: ReplicaOptions & { root: string },
+  target: string = sharedZooKeeper(),
+): Promise<Cuttable> {
+  const proxy = await startTcpProxy({ port: Number(target.split(':')[1]) });
+  const replica = await startReplica({ ...options, zookeeper: proxy.connectString });
+  return {
+    replica,
+    proxy,
+    async [Symbol.asyncDispose]() {
+      proxy.heal();
+      await replica[Symbol.asyncDispose]();
+      await proxy.stop();
+    },
+  };
+}
+
+export async function leaseBehind(replica: Replica, { leaseToken }: { leaseToken: string }): Promise<Lease> {
+  const lease = await replica.gateway.context.leases.openStored(leaseToken, soon());
+  if (lease === undefined) throw new Error('the token does not open');
+  return lease;
+}
+
+/** Acquires by a call of the recipe, where a test must decide what becomes of the answer. */
+export async function acquireDirectly(
+  replica: Replica,
+  handle: LeaseHandle,
+  name: string,
+  options: Partial<AcquireLock> = {},
+): Promise<Granted | NotGranted> {
+  const now = performance.now();
+  return acquireLock(replica.gateway.context, await leaseBehind(replica, handle), {
+    name,
+    requestId: '',
+    waitMs: 0,
+    keepPlace: false,
+    data: undefined,
+    receivedAt: now,
+    hardDeadline: now + (options.waitMs ?? 0) + timing.eventuallyMs,
+    signal: new AbortController().signal,
+    ...options,
+  });
+}
+
+export interface Seen extends Contender {
+  path: string;
+  /** Undefined for a node that is not Postern's. */
+  record: ContenderRecord | undefined;
+  stat: Stat;
+}
+
+/** Looks at lines, and writes into them, with a session that no replica has anything to do with. */
+export class Witness implements AsyncDisposable {
+  readonly layout: Layout;
+
+  private constructor(
+    readonly control: TestControl,
+    root: string,
+  ) {
+    this.layout = new Layout(root);
+  }
+
+  static async start(root: string, zookeeper: string = sharedZooKeeper()): Promise<Witness> {
+    return new Witness(await TestControl.open(zookeeper), root);
+  }
+
+  directory(name: string): string {
+    return this.layout.line('lock', 'default', name);
+  }
+
+  /** The line as it is now, first come first. */
+  async line(name: string): Promise<Seen[]> {
+    const directory = this.directory(name);
+    await this.control.sync(directory);
+    const { children } = await this.control.getChildren(directory);
+    const seen: Seen[] = [];
+    for (const contender of sortLine(children)) {
+      const path = `${directory}/${contender.name}`;
+      const node = await this.control.getData(path).catch(() => undefined); // gone since it was listed
+      if (node !== undefined) seen.push({ ...contender, path, record: decodeRecord(node.data), stat: node.stat });
+    }
+    return seen;
+  }
+
+  /** The czxid of whoever holds: the head, and only when it says `granted`. */
+  async holder(name: string): Promise<number | undefined> {
+    const [head] = await this.line(name);
+    return head?.record?.state === 'granted' ? head.stat.czxid : undefined;
+  }
+
+  /** Changes what a contender says of itself, as another attempt would. */
+  async rewrite({ path, record, stat }: Seen, change: Partial<ContenderRecord>): Promise<void> {
+    await this.control.setData(path, encodeRecord({ ...(record as ContenderRecord), ...change }), stat.version);
+  }
+
+  /** Somebody who is no Postern, at the end of the line. */
+  async standIn(name: string): Promise<string> {
+    await this.control.ensurePath(this.directory(name));
+    const { path } = await this.control.create(`${this.directory(name)}/_c_stranger-lock-`, Buffer.from('10.0.0.1'), {
+      mode: 'ephemeral-sequential',
+    });
+    return path;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.control[Symbol.asyncDispose]();
+  }
+}
+
+/** What a lock protects. It notices two holders, and a fencing token that is not higher than all before it. */
+export class Resource {
+  readonly violations: string[] = [];
+  #inside: string | undefined;
+  #highest = -1;
+  used = 0;
+
+  /** Called as soon as a client was told that it holds. */
+  enter(who: string, fencingToken: number): void {
+    if (this.#inside !== undefined) this.violations.push(`${who} came in while ${this.#inside} was inside`);
+    if (fencingToken <= this.#highest)
+      this.violations.push(`${who} came with the token ${fencingToken} after ${this.#highest}`);
+    this.#highest = Math.max(this.#highest, fencingToken);
+    this.#inside = who;
+    this.used += 1;
+  }
+
+  /** Called before a client asks to release, or when it learns that its lease has ended. */
+  leave(who: string): void {
+    if (this.#inside === who) this.#inside = undefined;
+    else this.violations.push(`${who} left and was not inside`);
+  }
+}

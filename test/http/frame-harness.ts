@@ -1,0 +1,99 @@
+/**
+ * The frame without ZooKeeper: real operations routes, and for leases and locks whatever handlers a test gives.
+ */
+import { Writable } from 'node:stream';
+import { loadConfig, type Config } from '../../src/config.js';
+import { createApp, type App } from '../../src/http/app.js';
+import { createAuthentication } from '../../src/http/auth.js';
+import type { StreamTuning } from '../../src/http/events.js';
+import type { Handler, Routes } from '../../src/http/exchange.js';
+import { openApi } from '../../src/http/openapi.js';
+import { operationsRoutes, type Readiness } from '../../src/http/routes/operations.js';
+import { startServer, type RunningServer, type ServerTimeouts } from '../../src/http/server.js';
+import { createLog } from '../../src/log.js';
+import { createMetrics, type Metrics } from '../../src/metrics/metrics.js';
+import { systemClock } from '../../src/time.js';
+import { timing } from '../support/timing.js';
+
+export interface FrameOptions {
+  config?: Partial<Config>;
+  routes?: Routes;
+  readiness?: () => Readiness;
+  timeouts?: Partial<ServerTimeouts>;
+  streamTuning?: StreamTuning;
+  authPollMs?: number;
+}
+
+export interface Frame extends AsyncDisposable {
+  url: string;
+  app: App;
+  server: RunningServer;
+  metrics: Metrics;
+  drain: AbortController;
+  /** The lines of the log so far, parsed. */
+  log(): Record<string, unknown>[];
+}
+
+export async function startFrame(options: FrameOptions = {}): Promise<Frame> {
+  const config: Config = { ...loadConfig({ POSTERN_PORT: '0' }).config, ...options.config };
+  const lines: string[] = [];
+  const sink = new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      lines.push(chunk.toString());
+      done();
+    },
+  });
+  const { logger } = createLog({ logLevel: 'trace' }, sink);
+  const metrics = createMetrics({ version: 'test', processMetrics: false });
+  const drain = new AbortController();
+  const authentication = createAuthentication({
+    config,
+    logger,
+    ...(options.authPollMs === undefined ? {} : { pollMs: options.authPollMs }),
+  });
+  const operations = operationsRoutes({
+    config,
+    metrics,
+    clock: systemClock,
+    version: '0.0.0-test',
+    readiness: options.readiness ?? (() => ({ ready: true, reasons: [] })),
+    sessionBounds: () => ({ minTtlMs: 4000, maxTtlMs: 40_000 }),
+    draining: drain.signal,
+  });
+  const app = createApp({
+    config,
+    metrics,
+    logger,
+    clock: systemClock,
+    authentication,
+    routes: { ...unserved(Object.keys(operations)), ...operations, ...options.routes },
+    draining: drain.signal,
+    ...(options.streamTuning === undefined ? {} : { streamTuning: options.streamTuning }),
+  });
+  const server = await startServer({
+    app,
+    config,
+    logger,
+    ...(options.timeouts === undefined ? {} : { timeouts: options.timeouts }),
+  });
+  return {
+    url: server.url,
+    app,
+    server,
+    metrics,
+    drain,
+    log: () => lines.map((line) => JSON.parse(line) as Record<string, unknown>),
+    async [Symbol.asyncDispose]() {
+      drain.abort();
+      await server.stop(timing.pollMs);
+      authentication.close();
+    },
+  };
+}
+
+/** Operations that the test at hand does not call. */
+function unserved(served: readonly string[]): Routes {
+  const handler: Handler = ({ operationId }) => Promise.reject(new Error(`the test has no handler for ${operationId}`));
+  const others = openApi().operations.filter(({ operationId }) => !served.includes(operationId));
+  return Object.fromEntries(others.map(({ operationId }) => [operationId, handler]));
+}

@@ -1,0 +1,55 @@
+/** When a silent holder is replaced: no earlier than its TTL, and hardly later. */
+import { expect, test } from 'vitest';
+import { startPair, type Pair } from '../support/start-gateway.js';
+import { scaled, timing } from '../support/timing.js';
+
+const ROUNDS = 50;
+const AT_ONCE = 10;
+const TTL_MS = 2_000;
+/** Notification, grant and answer, on a machine that does other things too. */
+const LATE_MS = scaled(250);
+
+test(
+  `a holder that falls silent is replaced within [TTL, TTL + tick + 250 ms], ${ROUNDS} times`,
+  { timeout: scaled(120_000) },
+  async () => {
+    await using pair = await startPair();
+    const early: number[] = [];
+    const late: number[] = [];
+    for (let round = 0; round < ROUNDS; round += AT_ONCE) {
+      const measured = await Promise.all(
+        Array.from({ length: AT_ONCE }, (_, i) => fallSilent(pair, `silent-${round + i}`)),
+      );
+      for (const { sinceSent, sinceAnswered } of measured) {
+        early.push(sinceSent);
+        late.push(sinceAnswered);
+      }
+    }
+    console.table({ 'since the last heartbeat was sent': spread(early), 'since it was answered': spread(late) });
+    expect(Math.min(...early)).toBeGreaterThanOrEqual(TTL_MS);
+    expect(Math.max(...late)).toBeLessThanOrEqual(TTL_MS + timing.tickMs + LATE_MS);
+  },
+);
+
+/** One holder, one waiter at the other replica, one last heartbeat. @returns ms until the waiter is granted */
+async function fallSilent({ a, b }: Pair, name: string): Promise<{ sinceSent: number; sinceAnswered: number }> {
+  const [holder, next] = await Promise.all([a.createLease({ ttlMs: TTL_MS }), b.createLease({ ttlMs: 10_000 })]);
+  const held = await a.hold(name, holder);
+  const waiting = b.acquire(name, next, { waitMs: 30_000 });
+  await a.untilWaiting(name, 1);
+  const sentAt = performance.now();
+  expect((await a.heartbeat(holder)).status).toBe(200);
+  const answeredAt = performance.now();
+  const granted = await waiting;
+  const grantedAt = performance.now();
+  expect(granted.status).toBe(200);
+  expect((granted.body as { fencingToken: number }).fencingToken).toBeGreaterThan(held.fencingToken);
+  expect((await a.heartbeat(holder)).status).toBe(410);
+  return { sinceSent: grantedAt - sentAt, sinceAnswered: grantedAt - answeredAt };
+}
+
+function spread(values: readonly number[]): Record<string, number> {
+  const sorted = [...values].sort((x, y) => x - y).map(Math.round);
+  const at = (part: number): number => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] as number;
+  return { min: at(0), median: at(0.5), p95: at(0.95), max: at(1) };
+}

@@ -1,0 +1,20 @@
+/** One ZooKeeper server for the whole run, started before the first test file and stopped after the last. */
+import type { TestProject } from 'vitest/node';
+import { startZooKeeper } from './start-zookeeper.js';
+import { removeAbandonedData, zooKeeperRelease } from './zookeeper-node.js';
+
+declare module 'vitest' {
+  export interface ProvidedContext {
+    /** Connect string of the shared server. */
+    zookeeper: string;
+  }
+}
+
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  await removeAbandonedData();
+  const { version, origin } = await zooKeeperRelease();
+  console.log(`ZooKeeper ${version} from ${origin}`);
+  const zookeeper = await startZooKeeper();
+  project.provide('zookeeper', zookeeper.connectString);
+  return () => zookeeper.stop();
+}

@@ -1,0 +1,239 @@
+/**
+ * Gateways for tests: in this process (fast, and their insides can be looked at), or as processes of their own that can be
+ * killed. And a client that speaks to them and checks every answer against the contract.
+ *
+ *   await using pair = await startPair();                  two replicas over the shared ZooKeeper, a root of their own
+ *   const lease = await pair.a.createLease({ ttlMs: 5_000 });
+ *   await pair.b.acquire('name', lease, { waitMs: 1_000 });
+ */
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { env } from 'node:process';
+import { pino } from 'pino';
+import { loadConfig } from '../../src/config.js';
+import { startGateway, type Gateway } from '../../src/gateway.js';
+import type { HousekeepingTiming } from '../../src/recipes/housekeeping.js';
+import type { Clock } from '../../src/time.js';
+import { Client } from './client.js';
+import { eventually } from './eventually.js';
+import { freshRoot, sharedZooKeeper } from './start-zookeeper.js';
+import { timing } from './timing.js';
+
+export interface ReplicaOptions {
+  zookeeper?: string;
+  root?: string;
+  /** Further POSTERN_ variables. */
+  settings?: Record<string, string>;
+  housekeeping?: HousekeepingTiming;
+  /** In this process only. */
+  clock?: Clock;
+}
+
+function environmentOf({
+  zookeeper = sharedZooKeeper(),
+  root = freshRoot(),
+  settings = {},
+}: ReplicaOptions): Record<string, string> {
+  return {
+    POSTERN_ZOOKEEPER: zookeeper,
+    POSTERN_ROOT: root,
+    POSTERN_PORT: '0',
+    POSTERN_DRAIN_MS: '2000',
+    POSTERN_LOG_LEVEL: 'silent',
+    ...settings,
+  };
+}
+
+/** Those that every replica keeps: on the list of pending revocations. */
+export const STANDING_WATCHES = 1;
+
+/** A gateway in this process. */
+export class Replica extends Client implements AsyncDisposable {
+  constructor(readonly gateway: Gateway) {
+    super(gateway.url);
+  }
+
+  /** The sum of a counter over the label sets that match. */
+  async metric(name: string, labels: Record<string, string> = {}): Promise<number> {
+    const metric = await this.gateway.metrics.registry.getSingleMetric(name)?.get();
+    if (metric === undefined) throw new Error(`there is no metric ${name}`);
+    return metric.values
+      .filter((value) => Object.entries(labels).every(([label, text]) => value.labels[label] === text))
+      .reduce((sum, { value }) => sum + value, 0);
+  }
+
+  override async [Symbol.asyncDispose](): Promise<void> {
+    await super[Symbol.asyncDispose]();
+    const { context } = this.gateway;
+    try {
+      // With ZooKeeper away by the test's own doing, what is left cannot be taken back yet.
+      if (context.control.connected)
+        await eventually('no request, line, observer or watch is left behind', () => this.#leaks().length === 0);
+    } catch {
+      throw new Error(`left behind: ${this.#leaks().join(', ')}`);
+    } finally {
+      await this.gateway.stop();
+    }
+  }
+
+  /** What should be gone when no client is connected any more. */
+  #leaks(): string[] {
+    const { context, observers } = this.gateway;
+    const counts = {
+      lines: context.lines.size,
+      observers: observers.size,
+      watches: context.control.watches.size - STANDING_WATCHES,
+      deletions: context.cleanup.pending,
+    };
+    return Object.entries(counts).flatMap(([what, count]) => (count === 0 ? [] : [`${count} ${what}`]));
+  }
+}
+
+/** Starts a gateway in this process and waits until it is ready. */
+export async function startReplica(options: ReplicaOptions = {}): Promise<Replica> {
+  const { config } = loadConfig(environmentOf(options));
+  const gateway = await startGateway({
+    config,
+    logger: pino({ level: env['TEST_LOG_LEVEL'] ?? 'silent' }),
+    processMetrics: false,
+    ...(options.housekeeping && { housekeeping: options.housekeeping }),
+    ...(options.clock && { clock: options.clock }),
+  });
+  const replica = new Replica(gateway);
+  await replica.untilReady();
+  return replica;
+}
+
+export interface Pair extends AsyncDisposable {
+  a: Replica;
+  b: Replica;
+  root: string;
+}
+
+/** Two replicas that share one root. */
+export async function startPair(options: ReplicaOptions = {}): Promise<Pair> {
+  const root = options.root ?? freshRoot();
+  const [a, b] = await Promise.all([startReplica({ ...options, root }), startReplica({ ...options, root })]);
+  return {
+    a,
+    b,
+    root,
+    async [Symbol.asyncDispose]() {
+      await Promise.all([a[Symbol.asyncDispose](), b[Symbol.asyncDispose]()]);
+    },
+  };
+}
+
+const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
+
+/** A gateway in a process of its own (built code), to be killed, paused and started again on the same port. */
+export class ReplicaProcess extends Client implements AsyncDisposable {
+  #child: ChildProcess;
+  readonly #environment: Record<string, string>;
+  /** All that it wrote, for tests about the log. */
+  output = '';
+
+  constructor(url: string, child: ChildProcess, environment: Record<string, string>) {
+    super(url);
+    this.#child = child;
+    this.#environment = environment;
+    this.#collect();
+  }
+
+  get pid(): number {
+    return this.#child.pid as number;
+  }
+
+  /** `kill -9` unless told otherwise; resolves when it is gone. */
+  async kill(signal: NodeJS.Signals = 'SIGKILL'): Promise<number | null> {
+    if (this.#child.exitCode === null && this.#child.signalCode === null) {
+      const gone = once(this.#child, 'exit');
+      this.#child.kill(signal);
+      await gone;
+    }
+    return this.#child.exitCode;
+  }
+
+  pause(): void {
+    this.#child.kill('SIGSTOP');
+  }
+
+  resume(): void {
+    this.#child.kill('SIGCONT');
+  }
+
+  /** Starts it again after a kill. */
+  async restart(): Promise<void> {
+    this.#child = await launch(this.#environment);
+    this.#collect();
+    await this.untilReady();
+  }
+
+  /** Fails at once, with what the process said, when it ends instead. */
+  override async untilReady(): Promise<void> {
+    const waited = new AbortController();
+    const ended = once(this.#child, 'exit', { signal: waited.signal }).then(() => {
+      throw new Error(`the replica ended before it was ready: ${this.output}`);
+    });
+    try {
+      await Promise.race([super.untilReady(), ended]);
+    } finally {
+      waited.abort();
+    }
+  }
+
+  #collect(): void {
+    const add = (chunk: Buffer): void => void (this.output += chunk.toString());
+    this.#child.stdout?.on('data', add);
+    this.#child.stderr?.on('data', add);
+  }
+
+  override async [Symbol.asyncDispose](): Promise<void> {
+    await super[Symbol.asyncDispose]();
+    await this.kill();
+  }
+}
+
+/** Starts a gateway as a process and waits until it is ready. */
+export async function spawnReplica(options: ReplicaOptions = {}): Promise<ReplicaProcess> {
+  const port = await freePort();
+  const environment = { ...environmentOf(options), POSTERN_PORT: String(port) };
+  const replica = new ReplicaProcess(`http://127.0.0.1:${port}`, await launch(environment), environment);
+  await replica.untilReady();
+  return replica;
+}
+
+async function launch(environment: Record<string, string>): Promise<ChildProcess> {
+  const child = spawn(process.execPath, [MAIN], {
+    env: { PATH: env['PATH'], ...environment },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  await once(child, 'spawn');
+  const endWithUs = (): void => void child.kill('SIGKILL');
+  process.once('exit', endWithUs);
+  child.once('exit', () => process.off('exit', endWithUs));
+  return child;
+}
+
+async function freePort(): Promise<number> {
+  const { createServer } = await import('node:net');
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  server.close();
+  await once(server, 'close');
+  if (address === null || typeof address === 'string') throw new Error('no port');
+  return address.port;
+}
+
+/** Ends the lease's session in ZooKeeper as its timeout would, without telling any replica. */
+export async function expireSession(replica: Replica, leaseId: string, namespace = 'default'): Promise<void> {
+  const { leases } = replica.gateway.context;
+  const record = await eventually('the lease is known', () =>
+    leases.find(namespace, leaseId, performance.now() + timing.eventuallyMs),
+  );
+  const lease = await leases.openStored(record.token, performance.now() + timing.eventuallyMs);
+  if (lease === undefined) throw new Error(`lease ${leaseId} does not open`);
+  await leases.end(lease, performance.now() + timing.eventuallyMs);
+}
