@@ -9,6 +9,7 @@
  * - A holder that a foreign client has asked to let go is told (`foreign-revoke.ts`).
  * - Revocations whose hold is gone, and what is kept for leases that have ended, are removed.
  * - An abandoned place at the head of a line is removed also where nobody waits behind it.
+ * - Then the chores of the other recipes, one after the other.
  */
 import { LINE_KINDS, type LineKind } from '../leases/layout.js';
 import { fullJitter, HOUR, MINUTE } from '../time.js';
@@ -28,6 +29,12 @@ export interface HousekeepingTiming {
 }
 
 export const HOUSEKEEPING_TIMING: HousekeepingTiming = { everyMs: MINUTE, idleMs: HOUR };
+/** One thing to tidy up: goes over what is there once. Nothing may depend on when, or by which replica. */
+export interface Chore {
+  /** @param stopped whether the replica is shutting down: to be asked between two steps */
+  sweep(stopped: () => boolean): Promise<void>;
+}
+
 const AT_ONCE = 64;
 const REQUEST_MS = 10_000;
 
@@ -42,14 +49,22 @@ export class Housekeeping {
   readonly #context: Coordination;
   readonly #timing: HousekeepingTiming;
   readonly #onFault: (error: unknown) => void;
+  readonly #chores: readonly Chore[];
   #idle = new Map<string, Idle>();
   #timer: NodeJS.Timeout | undefined;
   #stopped = false;
 
-  constructor(context: Coordination, onFault: (error: unknown) => void, timing = HOUSEKEEPING_TIMING) {
+  /** @param chores of the other recipes; one that fails is reported and does not keep the others from their turn */
+  constructor(
+    context: Coordination,
+    onFault: (error: unknown) => void,
+    timing = HOUSEKEEPING_TIMING,
+    chores: readonly Chore[] = [],
+  ) {
     this.#context = context;
     this.#timing = timing;
     this.#onFault = onFault;
+    this.#chores = chores;
   }
 
   start(): void {
@@ -67,13 +82,24 @@ export class Housekeeping {
   }
 
   async #turn(): Promise<void> {
-    try {
-      if (await this.#lead()) await this.sweep();
-      else this.#idle.clear();
-    } catch (error) {
-      if (!(error instanceof NoReplyError)) this.#onFault(error);
+    if (!(await this.#attempt(() => this.#lead()))) this.#idle.clear();
+    else {
+      await this.#attempt(() => this.sweep());
+      for (const chore of this.#chores) {
+        if (!this.#stopped) await this.#attempt(() => chore.sweep(() => this.#stopped));
+      }
     }
     this.#schedule(this.#timing.everyMs / 2 + fullJitter(0, this.#timing.everyMs, this.#timing.everyMs));
+  }
+
+  /** @returns undefined when it failed; the next turn tries again */
+  async #attempt<T>(step: () => Promise<T>): Promise<T | undefined> {
+    try {
+      return await step();
+    } catch (error) {
+      if (!(error instanceof NoReplyError)) this.#onFault(error);
+      return undefined;
+    }
   }
 
   /** Whether this replica is the housekeeper now, after trying to become it. */
