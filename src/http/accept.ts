@@ -6,13 +6,16 @@ interface Range {
   readonly quality: number;
 }
 
+/** Offered where what is there may have any type: it goes to whoever asks for something that is not offered by its name. */
+const ANY_TYPE = '*/*';
+
 /** The type that the client likes best, in case of doubt the first; undefined when it accepts none. */
 export function negotiate(accept: string | undefined, types: readonly string[]): string | undefined {
   if (accept === undefined || accept === '' || accept === '*/*') return types[0];
   const ranges = accept.split(',').flatMap(parseRange);
   let best: { type: string; quality: number } | undefined;
   for (const type of types) {
-    const quality = qualityOf(type, ranges);
+    const quality = type === ANY_TYPE ? qualityOfOthers(types, ranges) : qualityOf(type, ranges);
     if (quality > (best?.quality ?? 0)) best = { type, quality };
   }
   return best?.type;
@@ -25,6 +28,11 @@ function qualityOf(mediaType: string, ranges: readonly Range[]): number {
   const group = ranges.find((range) => range.type === type && range.subtype === '*');
   const any = ranges.find((range) => range.type === '*' && range.subtype === '*');
   return (exact ?? group ?? any)?.quality ?? 0;
+}
+
+function qualityOfOthers(types: readonly string[], ranges: readonly Range[]): number {
+  const others = ranges.filter(({ type, subtype }) => !types.includes(`${type}/${subtype}`) || type === '*');
+  return Math.max(0, ...others.map(({ quality }) => quality));
 }
 
 function parseRange(text: string): Range[] {

@@ -19,7 +19,7 @@ export interface Exchange {
   readonly params: Readonly<Record<string, string>>;
   /** Query parameters, validated and converted to the types of the contract. */
   readonly query: Readonly<Record<string, unknown>>;
-  /** The JSON body, validated; `{}` when the request had none. */
+  /** The JSON body, validated, `{}` when the request had none; a `RawBody` where the contract takes any type. */
   readonly body: unknown;
   /** Request headers as node gives them (lower case). */
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;

@@ -4,7 +4,7 @@
 import type { Config } from '../config.js';
 import { PosternError } from '../errors.js';
 import { negotiate } from './accept.js';
-import { readJsonBody } from './body.js';
+import { readJsonBody, readRawBody } from './body.js';
 import type { Call } from './call.js';
 import type { Credential } from './credentials.js';
 import type { Exchange, Scope } from './exchange.js';
@@ -42,7 +42,7 @@ export class Intake {
     if (type === undefined && operation.types.length > 0) throw notAcceptable(operation.types);
     const validator = this.#validators.get(operation.operationId) as OperationValidator;
     const query = validator.checkTarget(params, target.query, headers);
-    const body = operation.readsBody ? await this.#readBody(call, validator) : {};
+    const body = await this.#readBody(call, operation, validator);
     const wantsEvents = type === 'text/event-stream';
     if (wantsEvents || isWaiting(query) || isWaiting(body)) this.#admitWaiter(call);
     return {
@@ -69,11 +69,11 @@ export class Intake {
     if (call.waits) this.#waiters -= 1;
   }
 
-  async #readBody(call: Call, validator: OperationValidator): Promise<unknown> {
-    const { value, bytes } = await readJsonBody(call.request, {
-      maxBytes: this.#limits.maxBodyBytes,
-      onReading: () => call.sendContinue(),
-    });
+  async #readBody(call: Call, operation: Operation, validator: OperationValidator): Promise<unknown> {
+    if (operation.body === undefined) return {};
+    const options = { maxBytes: this.#limits.maxBodyBytes, onReading: () => call.sendContinue() };
+    if (operation.body === 'raw') return readRawBody(call.request, options);
+    const { value, bytes } = await readJsonBody(call.request, options);
     validator.checkBody(value, bytes);
     return value;
   }

@@ -8,6 +8,9 @@ import { parse } from 'yaml';
 /** Beside `src` in a checkout and beside `dist` in the package. */
 const FILE = fileURLToPath(new URL('../../openapi.yaml', import.meta.url));
 
+/** In the contract: bytes of whatever type. */
+export const ANY_TYPE = '*/*';
+
 export const METHODS = ['get', 'post', 'put', 'delete'] as const;
 
 /** The keywords of JSON Schema that somebody here looks at; ajv sees to all of them. */
@@ -42,6 +45,8 @@ export interface Parameter {
   description?: string;
   schema: Schema;
   example?: unknown;
+  /** Of a path's last parameter: it takes all the segments that are left, joined by `/`. */
+  'x-rest'?: boolean;
 }
 
 export interface MediaType {
@@ -103,8 +108,8 @@ export interface Operation {
   /** What credentials name in their scopes; empty for public operations. */
   readonly kind: string;
   readonly parameters: readonly Parameter[];
-  /** Whether it reads a JSON body. */
-  readonly readsBody: boolean;
+  /** How its body is read: as JSON that the contract describes, as whatever bytes it is (any type), or not at all. */
+  readonly body: 'json' | 'raw' | undefined;
   /** The types its successful answers come in, the preferred one first; empty when they have no body. */
   readonly types: readonly string[];
   readonly source: OperationObject;
@@ -152,7 +157,7 @@ function operationOf(document: Document, template: string, method: string, sourc
     isPublic,
     kind: kind ?? '',
     parameters: parameters.map((one) => resolve<Parameter>(document, one)),
-    readsBody: source.requestBody !== undefined,
+    body: source.requestBody === undefined ? undefined : ANY_TYPE in source.requestBody.content ? 'raw' : 'json',
     types: Object.keys(responses['200']?.content ?? responses['201']?.content ?? {}),
     source,
     responses,

@@ -4,12 +4,15 @@
  * A lookup costs one map access per segment, however many operations there are. A fixed segment wins over a parameter, so
  * `/v1/leases/self` is never the lease called "self". But where clients choose the names (`{name}`), one may be
  * called like the fixed segment: `POST /v1/locks/acquire` takes many locks, `GET /v1/locks/acquire` shows the lock "acquire".
+ *
+ * A parameter that the contract marks with `x-rest` takes all segments that are left: `/v1/config/{key}` is also asked for as
+ * `/v1/config/a/b`, which is the key "a/b", and so is `/v1/config/a%2Fb`.
  */
 import type { Operation } from './openapi.js';
 
 interface Node {
   readonly fixed: Map<string, Node>;
-  parameter?: { name: string; node: Node };
+  parameter?: { name: string; node: Node; rest: boolean };
   /** By method; undefined where no path of the contract ends. */
   operations?: Map<string, Operation>;
 }
@@ -28,7 +31,8 @@ export class Router {
 
   constructor(operations: readonly Operation[]) {
     for (const operation of operations) {
-      const node = segmentsOf(operation.template).reduce(descend, this.#root);
+      const rest = operation.parameters.find((parameter) => parameter.in === 'path' && parameter['x-rest'] === true);
+      const node = segmentsOf(operation.template).reduce((at, segment) => descend(at, segment, rest?.name), this.#root);
       node.operations ??= new Map();
       node.operations.set(operation.method, operation);
     }
@@ -61,13 +65,15 @@ function endsOf(node: Node, segments: readonly string[], params: Record<string, 
   const fixed = node.fixed.get(segment);
   const ends = fixed === undefined ? [] : endsOf(fixed, rest, params);
   if (node.parameter === undefined || (fixed !== undefined && node.parameter.name !== CHOSEN)) return ends;
-  const { name, node: next } = node.parameter;
-  return [...ends, ...endsOf(next, rest, { ...params, [name]: segment })];
+  const { name, node: next, rest: takesRest } = node.parameter;
+  const [value, behind] = takesRest ? [segments.join('/'), []] : [segment, rest];
+  return [...ends, ...endsOf(next, behind, { ...params, [name]: value })];
 }
 
-function descend(node: Node, segment: string): Node {
+/** @param rest the parameter, if any, that takes all the segments that are left */
+function descend(node: Node, segment: string, rest: string | undefined): Node {
   const name = /^\{(.+)\}$/.exec(segment)?.[1];
-  if (name !== undefined) return (node.parameter ??= { name, node: { fixed: new Map() } }).node;
+  if (name !== undefined) return (node.parameter ??= { name, node: { fixed: new Map() }, rest: name === rest }).node;
   let next = node.fixed.get(segment);
   if (next === undefined) {
     next = { fixed: new Map() };

@@ -46,7 +46,7 @@ function operationValidator(document: Document, operation: Operation, tools: Too
   const path = parametersValidator(operation, 'path', tools);
   const query = parametersValidator(operation, 'query', tools);
   const header = parametersValidator(operation, 'header', tools);
-  const body = operation.readsBody ? bodyValidator(operation, tools) : undefined;
+  const body = operation.body === 'json' ? bodyValidator(operation, tools) : undefined;
   const converters = convertersOf(document, operation);
   const headers = operation.parameters
     .filter((one) => one.in === 'header')

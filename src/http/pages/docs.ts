@@ -1,6 +1,6 @@
 /** The contract as a page: every operation with its parameters, body, answers and a curl line to try. */
 import type { Answer } from '../exchange.js';
-import { resolve, type OpenApi, type Operation, type Parameter, type Response } from '../openapi.js';
+import { ANY_TYPE, resolve, type OpenApi, type Operation, type Parameter, type Response } from '../openapi.js';
 import { inline, markdown } from './markdown.js';
 import { escapeHtml, page } from './page.js';
 import { explain, isObject, membersTable, typeOf } from './schema-view.js';
@@ -70,7 +70,8 @@ function parametersTable(api: OpenApi, parameters: readonly Parameter[]): string
   return `<h4>Parameters</h4><div class="scroll"><table><tr><th>name</th><th>type</th><th></th></tr>${rows.join('')}</table></div>`;
 }
 
-function bodyTable(api: OpenApi, { source }: Operation): string {
+function bodyTable(api: OpenApi, { source, body }: Operation): string {
+  if (body === 'raw') return `<h4>Body</h4>${markdown(source.requestBody?.description ?? '')}`;
   const schema = source.requestBody?.content['application/json']?.schema;
   return schema === undefined ? '' : `<h4>Body</h4>${membersTable(api.document, schema, 'required')}`;
 }
@@ -111,9 +112,11 @@ function curlLine({ method, template, parameters, source }: Operation): string {
   const token = parameters.some(({ name, required }) => name === 'Lease-Token' && required === true)
     ? ' -H "Lease-Token: $TOKEN"'
     : '';
+  const raw = source.requestBody?.content[ANY_TYPE];
   const media = source.requestBody?.content['application/json'];
   const example = media?.example ?? Object.values(media?.examples ?? {}).at(-1)?.value;
-  const body = example === undefined ? '' : ` -d '${JSON.stringify(example)}'`;
+  const json = example === undefined ? '' : ` -d '${JSON.stringify(example)}'`;
+  const body = typeof raw?.example === 'string' ? ` --data-binary '${raw.example}'` : json;
   return `curl${verb}${stream} ${EXAMPLE_BASE}${path}${token}${body}`;
 }
 
