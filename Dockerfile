@@ -1,0 +1,36 @@
+# syntax=docker/dockerfile:1
+# The image holds Node, what the gateway needs at run time, and nothing else: no shell, no package manager, no root.
+# `scripts/check-packaging.mjs` performs these very lines without a container engine, and starts what comes out.
+
+FROM node:24-bookworm-slim AS packages
+WORKDIR /app
+COPY package.json package-lock.json ./
+RUN npm ci --omit=dev --no-audit --no-fund
+
+FROM node:24-bookworm-slim AS build
+WORKDIR /app
+COPY package.json package-lock.json ./
+RUN npm ci --no-audit --no-fund
+COPY tsconfig.json tsconfig.build.json openapi.yaml ./
+COPY src src
+RUN npm run build && rm dist/.tsbuildinfo
+
+FROM gcr.io/distroless/nodejs24-debian12:nonroot
+LABEL org.opencontainers.image.title="Postern" \
+      org.opencontainers.image.description="A stateless HTTP coordination gateway in front of Apache ZooKeeper" \
+      org.opencontainers.image.licenses="Apache-2.0"
+WORKDIR /app
+COPY --from=packages /app/node_modules node_modules
+COPY --from=build /app/dist dist
+COPY package.json openapi.yaml LICENSE ./
+COPY scripts/probe.mjs scripts/try-lock.mjs scripts/
+# Only loopback is open without credentials, and nobody reaches the loopback of a container: so it does not start
+# until POSTERN_AUTH_FILE or POSTERN_INSECURE is set.
+ENV NODE_ENV=production \
+    POSTERN_HOST=0.0.0.0
+# By number: Kubernetes cannot tell from a name that it is not root.
+USER 65532:65532
+EXPOSE 7070
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=5s --start-period=20s --retries=3 CMD ["/nodejs/bin/node", "/app/scripts/probe.mjs"]
+ENTRYPOINT ["/nodejs/bin/node", "--enable-source-maps", "/app/dist/main.js"]
