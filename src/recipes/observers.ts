@@ -176,6 +176,7 @@ class Observer<S extends Observed> {
 }
 
 async function until(woken: Promise<void>, signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return; // while it looked: the event will not come again
   let stopped = (): void => undefined;
   const aborted = new Promise<void>((resolve) => (stopped = resolve));
   signal.addEventListener('abort', stopped, { once: true });
