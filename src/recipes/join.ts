@@ -293,12 +293,13 @@ class Joining {
       // What this very attempt wrote over a connection that was lost is no earlier grant.
       const alreadyHeld = granted && before?.attempt !== this.#trace.attempt;
       const grantedAt = granted ? (before?.grantedAt ?? node.stat.ctime) : this.#context.zooKeeperClock.now();
-      // A leader changes its value by proclaiming: a campaign that is repeated late must not bring the old one back.
-      const led = kind === 'election' && granted ? before?.data : undefined;
-      const data = led ?? this.#record.data ?? before?.data;
+      // A leader changes its value by proclaiming: a campaign that is repeated late must not bring an old one back.
+      const leads = kind === 'election' && granted && before !== undefined;
+      const { data: asked, ...rest } = this.#record;
+      const data = leads ? before.data : (asked ?? before?.data);
       const leaseToken = this.#record.leaseToken ?? before?.leaseToken;
       const record: ContenderRecord = {
-        ...this.#record,
+        ...rest,
         ...(data === undefined ? {} : { data }),
         ...(before?.candidate === undefined ? {} : { candidate: before.candidate }),
         ...(leaseToken === undefined ? {} : { leaseToken }),

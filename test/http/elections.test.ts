@@ -139,6 +139,18 @@ describe('a leader', () => {
     expect((await electionOf(pair.a, 'boss')).leader).toMatchObject({ value: ['new'], fencingToken });
   });
 
+  test('has no value after it has proclaimed null, or was elected without one, however its campaign is repeated (T11)', async () => {
+    await using pair = await startPair();
+    const lease = await leaseFor(pair.a);
+    await campaign(pair.a, 'boss', lease);
+    await campaign(pair.b, 'boss', lease, { value: 'late' });
+    expect((await electionOf(pair.a, 'boss')).leader).toMatchObject({ value: null });
+    await speak(pair.b, 'boss', 'proclaim', lease, { value: 'mine' });
+    await speak(pair.a, 'boss', 'proclaim', lease, { value: null });
+    await campaign(pair.b, 'boss', lease, { value: 'late' });
+    expect((await electionOf(pair.a, 'boss')).leader).toMatchObject({ value: null });
+  });
+
   test('acknowledges that it has taken over, and its successor has to do so anew', async () => {
     await using pair = await startPair();
     const [one, two] = await Promise.all([leaseFor(pair.a), leaseFor(pair.a)]);
