@@ -8,6 +8,7 @@ import type { Config } from './config.js';
 import { createApp } from './http/app.js';
 import { createAuthentication } from './http/auth.js';
 import { electionRoutes } from './http/routes/elections.js';
+import { groupRoutes } from './http/routes/groups.js';
 import { leaseRoutes } from './http/routes/leases.js';
 import { lockRoutes } from './http/routes/locks.js';
 import { operationsRoutes } from './http/routes/operations.js';
@@ -22,9 +23,12 @@ import { createMetrics, type Metrics } from './metrics/metrics.js';
 import { Cleanup } from './recipes/cleanup.js';
 import type { Coordination } from './recipes/coordination.js';
 import { GrantedHolds } from './recipes/granted-holds.js';
+import { GroupObservers } from './recipes/group-observer.js';
 import { HOUSEKEEPING_TIMING, Housekeeping, type HousekeepingTiming } from './recipes/housekeeping.js';
 import { Lines } from './recipes/line.js';
+import { IdleDirectories } from './recipes/idle-directories.js';
 import { LineObservers } from './recipes/line-observer.js';
+import { Memberships } from './recipes/membership.js';
 import { RevocationWatch } from './recipes/revocation-watch.js';
 import { SECOND, systemClock, type Clock } from './time.js';
 import { version } from './version.js';
@@ -57,6 +61,8 @@ export interface Gateway {
   readonly metrics: Metrics;
   readonly context: Coordination;
   readonly observers: LineObservers;
+  /** Of all kinds: what this replica observes for its clients now. */
+  observed(): number;
   /** Lets go gracefully, by force after `withinMs` (default: the setting). */
   stop(withinMs?: number): Promise<void>;
 }
@@ -88,10 +94,14 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     cleanup,
   };
   const observers = new LineObservers(control);
+  const groups = new GroupObservers(control);
+  const memberships = new Memberships(context);
+  const housekeepingTiming = options.housekeeping ?? HOUSEKEEPING_TIMING;
   const housekeeping = new Housekeeping(
     context,
     (error) => logger.warn({ err: error }, 'housekeeping failed; it is tried again'),
-    options.housekeeping ?? HOUSEKEEPING_TIMING,
+    housekeepingTiming,
+    [new IdleDirectories(context, housekeepingTiming.idleMs)],
   );
   const revocations = new RevocationWatch(context, (error) =>
     logger.warn({ err: error }, 'a revocation could not be looked after; it is tried again'),
@@ -130,6 +140,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         ...leaseRoutes(context, observers),
         ...lockRoutes(context, observers),
         ...electionRoutes(context, observers),
+        ...groupRoutes(context, memberships, groups),
       },
       draining: draining.signal,
     });
@@ -168,6 +179,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     metrics,
     context,
     observers,
+    observed: () => observers.size + groups.size,
     async stop(withinMs = config.drainMs) {
       if (draining.signal.aborted) return;
       draining.abort();

@@ -1104,6 +1104,177 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/groups": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the groups that have members
+         * @description In the order of their names, paged. Scope: `read` on groups.
+         */
+        get: operations["listGroups"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/groups/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the group.
+                 * @example workers
+                 */
+                name: components["parameters"]["GroupName"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Show who is in a group, or wait until that changes
+         * @description The members are in the order of their names. With `waitMs` and `If-None-Match` it waits until the group is no longer in the state
+         *     of that ETag; 304 when nothing changed in time. The ETag covers all members and their values, also those beyond the first 100. With
+         *     `Accept: text/event-stream` it is the stream of `GET /v1/groups/{name}/events`. Scope: `read` on groups.
+         */
+        get: operations["showGroup"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/groups/{name}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the group.
+                 * @example workers
+                 */
+                name: components["parameters"]["GroupName"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Watch who is in a group
+         * @description A stream of server-sent events: `state` first, and again whenever a member comes, goes or changes its value, with the group as
+         *     `GET /v1/groups/{name}` shows it; `id` is its ETag without the quotes. Changes that come close together may be told as one. It
+         *     ends with `reconnect` after `maxMs`, and when the replica shuts down. `Last-Event-ID` resumes with the current state. Scope: `read` on groups.
+         */
+        get: operations["watchGroup"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/groups/{name}/members": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the group.
+                 * @example workers
+                 */
+                name: components["parameters"]["GroupName"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List everybody who is in a group
+         * @description In the order of their names, paged. Scope: `read` on groups.
+         */
+        get: operations["listMembers"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/groups/{name}/members/{member}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the group.
+                 * @example workers
+                 */
+                name: components["parameters"]["GroupName"];
+                /**
+                 * @description The name of the member.
+                 * @example worker-7
+                 */
+                member: components["parameters"]["Member"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Join a group, or change the value that you show there
+         * @description The member stays until it leaves or its lease ends. Without `value` it shows null. Repeated, it writes the value again, so a request whose
+         *     answer was lost is simply repeated. A name belongs to one lease at a time: 409 `conflict` names the other one in `holder`. After a
+         *     restart with a new lease that may be your own old one, until it ends. Scope: `use` on groups.
+         */
+        put: operations["joinGroup"];
+        post?: never;
+        /**
+         * Leave a group
+         * @description 204 also when there is no such member any more, so it can be repeated. A member of another lease: 409 `not-holder`. Scope: `use` on groups.
+         */
+        delete: operations["leaveGroup"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/groups/{name}/shares": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the group.
+                 * @example workers
+                 */
+                name: components["parameters"]["GroupName"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Divide numbered parts among the members of a group
+         * @description Parts 0 to `of` - 1, each with exactly one owner as long as the group has a member. Shares differ by at most one part. The answer is
+         *     the same at every replica for the same `version` of the membership. A change moves as few parts as that allows: when one of n members goes,
+         *     its own, which are at most an n-th of all, rounded up; when one comes as the n-th, those that it gets. With `waitMs` and `If-None-Match` it waits
+         *     until the parts are divided anew; 304 when nothing changed in time. The ETag covers who is a member, not the members' values.
+         *
+         *     For a moment after a change two members may believe that a part is theirs: the one that heard of it, and the one that did not yet. If
+         *     that must not be, lock the part. Scope: `read` on groups.
+         */
+        get: operations["showShares"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/status": {
         parameters: {
             query?: never;
@@ -1333,6 +1504,8 @@ export interface components {
             /** @example lock */
             kind: string;
             name: components["schemas"]["Name"];
+            /** @description Of a membership, the name of the member. */
+            member?: components["schemas"]["Name"];
             held: boolean;
             holdId?: string;
             requestId?: string;
@@ -1376,6 +1549,8 @@ export interface components {
         LostHold: {
             kind: string;
             name: components["schemas"]["Name"];
+            /** @description Of a membership, the name of the member. */
+            member?: components["schemas"]["Name"];
             holdId: string;
             /**
              * @description `broken`: taken away by somebody with the right to. `missing`: gone, and nobody said why.
@@ -1715,6 +1890,73 @@ export interface components {
             items: components["schemas"]["Candidate"][];
             nextPageToken?: string;
         };
+        /** @description Any JSON value that others shall see beside the member, for example where to reach it; at most 4 096 bytes as JSON. */
+        MemberValue: unknown;
+        /** @description New for every membership. Public, and no credential. */
+        MemberId: string;
+        JoinRequest: {
+            value?: components["schemas"]["MemberValue"];
+        };
+        JoinedGroup: {
+            name: components["schemas"]["Name"];
+            member: components["schemas"]["Name"];
+            memberId: components["schemas"]["MemberId"];
+            fencingToken: components["schemas"]["FencingToken"];
+            /** @description As it was given; null without. */
+            value: unknown;
+            since: components["schemas"]["Instant"];
+            leaseId: components["schemas"]["LeaseId"];
+            ttlMs: components["schemas"]["TtlMs"];
+            expiresAt: components["schemas"]["Instant"];
+        };
+        Member: {
+            /** @description Of an external member any name that ZooKeeper allows. */
+            member: string;
+            memberId: components["schemas"]["MemberId"];
+            leaseId: string | null;
+            principal: string | null;
+            label: string | null;
+            /** @description What the member gave as `value`; null without. Of an external member the text that it has there. */
+            value: unknown;
+            fencingToken: components["schemas"]["FencingToken"];
+            since: components["schemas"]["Instant"];
+            /** @description True for members that joined without Postern, for example as Curator's GroupMember. */
+            external: boolean;
+        };
+        Group: {
+            name: components["schemas"]["Name"];
+            /** @description The first 100 in the order of their names; the rest is paged at the sub-path `members`. */
+            members: components["schemas"]["Member"][];
+            memberCount: number;
+        };
+        GroupSummary: {
+            name: components["schemas"]["Name"];
+            memberCount: number;
+        };
+        GroupList: {
+            items: components["schemas"]["GroupSummary"][];
+            nextPageToken?: string;
+        };
+        MemberList: {
+            items: components["schemas"]["Member"][];
+            nextPageToken?: string;
+        };
+        Shares: {
+            name: components["schemas"]["Name"];
+            of: number;
+            /**
+             * Format: int64
+             * @description Of the membership that the parts are divided for; higher for a later one. The ETag is the same number.
+             */
+            version: number;
+            memberCount: number;
+            /** @description Members that own parts, in the order of their names; each part stands once. */
+            shares: {
+                member: string;
+                /** @description In ascending order. */
+                parts: number[];
+            }[];
+        };
         /** @description RFC 9457. Further members help with the code at hand, such as `holder`, `field`, `maxBytes` or `minTtlMs`. */
         Problem: {
             /** @description The page that explains the code. */
@@ -1993,6 +2235,29 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
+        /**
+         * @description `conflict`: the name belongs to another lease, or to a client other than Postern's; `holder` says which. It is free when that one leaves or
+         *     its lease ends.
+         */
+        MemberTaken: {
+            headers: {
+                "Trace-Id": components["headers"]["TraceId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description `not-holder`: the member belongs to another lease. */
+        NotMember: {
+            headers: {
+                "Trace-Id": components["headers"]["TraceId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
         /** @description `lease-expired`: the lease has ended and everything it held was freed. Start again with a new one. */
         LeaseExpired: {
             headers: {
@@ -2129,6 +2394,16 @@ export interface components {
          * @example scheduler
          */
         ElectionName: components["schemas"]["Name"];
+        /**
+         * @description The name of the group.
+         * @example workers
+         */
+        GroupName: components["schemas"]["Name"];
+        /**
+         * @description The name of the member.
+         * @example worker-7
+         */
+        Member: components["schemas"]["Name"];
         /**
          * @description The public id of a lease.
          * @example 7d0a3f6c5b1e4d2f9a8b7c6d5e4f3a2b
@@ -4624,6 +4899,431 @@ export interface operations {
                     "application/json": components["schemas"]["WaiterList"];
                 };
             };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listGroups: {
+        parameters: {
+            query?: {
+                /** @description How many items a page may have. */
+                limit?: components["parameters"]["Limit"];
+                /** @description The `nextPageToken` of the page before. */
+                pageToken?: components["parameters"]["PageToken"];
+                /**
+                 * @description Only what begins with this.
+                 * @example back
+                 */
+                prefix?: components["parameters"]["Prefix"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One page of groups. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GroupList"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    showGroup: {
+        parameters: {
+            query?: {
+                /**
+                 * @description How long to wait for a change, in milliseconds.
+                 * @example 30000
+                 */
+                waitMs?: components["parameters"]["WaitMs"];
+                /**
+                 * @description How long the stream may last, in milliseconds. Default and most: the replica's longest wait (55 000 unless set otherwise).
+                 * @example 30000
+                 */
+                maxMs?: components["parameters"]["MaxMs"];
+                /** @description `stale` may answer from a follower that lags behind, and spares the leader; otherwise reads are up to date. */
+                consistency?: components["parameters"]["Consistency"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /**
+                 * @description The ETag you have. While it is still the state, the answer is 304.
+                 * @example "4294967312"
+                 */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+                /** @description The `id` of the last event you saw; the stream resumes with the current state. */
+                "Last-Event-ID"?: components["parameters"]["LastEventId"];
+            };
+            path: {
+                /**
+                 * @description The name of the group.
+                 * @example workers
+                 */
+                name: components["parameters"]["GroupName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The group. One that nobody is in has no members. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Group"];
+                    "text/event-stream": components["schemas"]["EventStream"];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    watchGroup: {
+        parameters: {
+            query?: {
+                /**
+                 * @description How long the stream may last, in milliseconds. Default and most: the replica's longest wait (55 000 unless set otherwise).
+                 * @example 30000
+                 */
+                maxMs?: components["parameters"]["MaxMs"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /** @description The `id` of the last event you saw; the stream resumes with the current state. */
+                "Last-Event-ID"?: components["parameters"]["LastEventId"];
+            };
+            path: {
+                /**
+                 * @description The name of the group.
+                 * @example workers
+                 */
+                name: components["parameters"]["GroupName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["Events"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listMembers: {
+        parameters: {
+            query?: {
+                /** @description How many items a page may have. */
+                limit?: components["parameters"]["Limit"];
+                /** @description The `nextPageToken` of the page before. */
+                pageToken?: components["parameters"]["PageToken"];
+                /**
+                 * @description Only what begins with this.
+                 * @example back
+                 */
+                prefix?: components["parameters"]["Prefix"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the group.
+                 * @example workers
+                 */
+                name: components["parameters"]["GroupName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One page of members. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MemberList"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    joinGroup: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description The token of the lease that this request is made for. Missing, it is 400 `lease-token-required`. */
+                "Lease-Token": components["parameters"]["LeaseToken"];
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the group.
+                 * @example workers
+                 */
+                name: components["parameters"]["GroupName"];
+                /**
+                 * @description The name of the member.
+                 * @example worker-7
+                 */
+                member: components["parameters"]["Member"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "value": {
+                 *         "url": "http://10.0.0.7:8080"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["JoinRequest"];
+            };
+        };
+        responses: {
+            /** @description It was a member, and shows the value now. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JoinedGroup"];
+                };
+            };
+            /** @description It is a member now. */
+            201: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "name": "workers",
+                     *       "member": "worker-7",
+                     *       "memberId": "m8z2k1s",
+                     *       "fencingToken": 4294967312,
+                     *       "value": {
+                     *         "url": "http://10.0.0.7:8080"
+                     *       },
+                     *       "since": "2026-01-31T09:30:00.000Z",
+                     *       "leaseId": "7d0a3f6c5b1e4d2f9a8b7c6d5e4f3a2b",
+                     *       "ttlMs": 15000,
+                     *       "expiresAt": "2026-01-31T09:30:15.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["JoinedGroup"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            409: components["responses"]["MemberTaken"];
+            410: components["responses"]["LeaseExpired"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    leaveGroup: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description The token of the lease that this request is made for. Missing, it is 400 `lease-token-required`. */
+                "Lease-Token": components["parameters"]["LeaseToken"];
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the group.
+                 * @example workers
+                 */
+                name: components["parameters"]["GroupName"];
+                /**
+                 * @description The name of the member.
+                 * @example worker-7
+                 */
+                member: components["parameters"]["Member"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            204: components["responses"]["Done"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            409: components["responses"]["NotMember"];
+            410: components["responses"]["LeaseExpired"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    showShares: {
+        parameters: {
+            query: {
+                /**
+                 * @description How many parts there are. Each number is divided by itself.
+                 * @example 16
+                 */
+                of: number;
+                /**
+                 * @description How long to wait for a change, in milliseconds.
+                 * @example 30000
+                 */
+                waitMs?: components["parameters"]["WaitMs"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /**
+                 * @description The ETag you have. While it is still the state, the answer is 304.
+                 * @example "4294967312"
+                 */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+            };
+            path: {
+                /**
+                 * @description The name of the group.
+                 * @example workers
+                 */
+                name: components["parameters"]["GroupName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Who owns what. In a group without members nobody owns anything. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "name": "workers",
+                     *       "of": 4,
+                     *       "version": 4294967320,
+                     *       "memberCount": 2,
+                     *       "shares": [
+                     *         {
+                     *           "member": "worker-1",
+                     *           "parts": [
+                     *             0,
+                     *             2
+                     *           ]
+                     *         },
+                     *         {
+                     *           "member": "worker-7",
+                     *           "parts": [
+                     *             1,
+                     *             3
+                     *           ]
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Shares"];
+                };
+            };
+            304: components["responses"]["NotModified"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];

@@ -8,6 +8,8 @@
  *   <root>/ns/<namespace>/leases/<bb>/<leaseId>        one per lease (ephemeral, of the lease's session)
  *   <root>/ns/<namespace>/requests/<bb>/<hash>         finds a lease again by its creator's requestId (ephemeral)
  *   <root>/ns/<namespace>/locks/<name>/_c_<guid>-lock-<sequence>   a contender in line (ephemeral), also under rwlocks, semaphores, elections
+ *   <root>/ns/<namespace>/groups/<name>/<member>       a member of a group (ephemeral)
+ *   <root>/ns/<namespace>/shares/<group>/<of>          how so many parts were last divided among a group's members (persistent)
  *
  * `bb` are the first two hex digits: 256 directories, so that no listing has more than a few thousand names
  * at a million leases. Names were checked at the edge and are safe as path components.
@@ -91,5 +93,26 @@ export class Layout {
   /** The directory in which the contenders for `name` stand. */
   line(kind: LineKind, namespace: string, name: string): string {
     return join(this.lines(kind, namespace), name);
+  }
+
+  groups(namespace: string): string {
+    return join(this.namespace(namespace), 'groups');
+  }
+
+  group(namespace: string, name: string): string {
+    return join(this.groups(namespace), name);
+  }
+
+  /** Of all groups; beside them, because whatever lies in a group's directory is one of its members. */
+  allShares(namespace: string): string {
+    return join(this.namespace(namespace), 'shares');
+  }
+
+  sharesOf(namespace: string, group: string): string {
+    return join(this.allShares(namespace), group);
+  }
+
+  shares(namespace: string, group: string, of: number): string {
+    return join(this.sharesOf(namespace, group), String(of));
   }
 }

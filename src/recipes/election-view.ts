@@ -2,15 +2,12 @@
  * What everybody may see of an election: who leads, and who stands. Up to date: read after a `sync`, unless asked otherwise.
  *
  * The leader is the first in line, as for Curator's LeaderLatch; all who stand are candidates, the leader among them.
- *
- * A change of leader may answer a thousand long polls at once. Those that end together share one reading: whoever asks takes a reading
- * that was begun after its request had arrived, so what it is told is no older than the request.
  */
-import { byDeadline } from '../zookeeper/by-deadline.js';
 import { unless } from '../zookeeper/errors.js';
 import type { Coordination } from './coordination.js';
 import type { ContenderView } from './describe.js';
 import { readContenders, readLine, SHOWN } from './line-view.js';
+import { SharedReadings } from './shared-readings.js';
 
 export interface ElectionView {
   leader: ContenderView | undefined;
@@ -20,11 +17,11 @@ export interface ElectionView {
 }
 
 const KIND = 'election';
-const READ_MS = 10_000;
 
+/** Requests of the same moment share a reading. */
 export class ElectionViews {
   readonly #context: Coordination;
-  readonly #readings = new Map<string, { begunAt: number; view: Promise<ElectionView> }>();
+  readonly #readings = new SharedReadings<ElectionView>('the reading of the election');
 
   constructor(context: Coordination) {
     this.#context = context;
@@ -33,16 +30,9 @@ export class ElectionViews {
   /** @param since monotonic: the reading must not have been begun before */
   read(namespace: string, name: string, since: number, deadline: number): Promise<ElectionView> {
     const directory = this.#context.layout.line(KIND, namespace, name);
-    let reading = this.#readings.get(directory);
-    if (reading === undefined || reading.begunAt < since) {
-      const begunAt = performance.now();
-      const view = describeElection(this.#context, namespace, name, begunAt + READ_MS).finally(() => {
-        if (this.#readings.get(directory)?.view === view) this.#readings.delete(directory);
-      });
-      reading = { begunAt, view };
-      this.#readings.set(directory, reading);
-    }
-    return byDeadline(reading.view, deadline, 'the reading of the election');
+    return this.#readings.read(directory, since, deadline, (until) =>
+      describeElection(this.#context, namespace, name, until),
+    );
   }
 }
 

@@ -8,12 +8,18 @@ import { readRule } from './agreement.js';
 import { decodeRecord, holdIdOf, sortLine, type ContenderRecord } from './contender.js';
 import type { Coordination } from './coordination.js';
 import { heedForeignRevoke, isOverwritten, type OverwrittenHold } from './foreign-revoke.js';
+import { decodeMember, memberIdOf } from './group-member.js';
 
 const READS_AT_ONCE = 256;
 
+/** What can be held: a place in a line, or a membership. */
+export type HoldKind = LineKind | 'group';
+
 export interface OwnHold {
-  kind: LineKind;
+  kind: HoldKind;
   name: string;
+  /** Of a membership: the member's name. */
+  member?: string;
   path: string;
   held: boolean;
   holdId: string;
@@ -32,26 +38,30 @@ export async function describeHolds(
 ): Promise<OwnHold[]> {
   const { control, layout } = context;
   const own = paths.flatMap((path) => {
-    const kind = kindOf(layout, lease, path);
+    const kind = kindOf(layout, lease.namespace, path);
     return kind === undefined ? [] : [{ kind, path }];
   });
   if (own.length === 0) return [];
   // The lease's session is up to date, the control session need not be: it would show a hold as lost, or as not yet granted.
   const [, ...holds] = await Promise.all([
     control.sync(layout.namespace(lease.namespace), deadline),
-    ...own.map(({ kind, path }) => describeHold(context, lease, kind, path, deadline)),
+    ...own.map(({ kind, path }) =>
+      kind === 'group'
+        ? describeMembership(context, path, deadline)
+        : describeHold(context, lease, kind, path, deadline),
+    ),
   ]);
   return holds.filter((hold) => hold !== undefined).sort((a, b) => a.fencingToken - b.fencingToken);
 }
 
 /**
  * The same, found from outside: without the lease's session, which a look would keep alive (and so a client that is gone).
- * ZooKeeper tells what a session owns to that session only, so this walks through all lines of the namespace: for people, not for programs.
+ * ZooKeeper tells what a session owns to that session only, so this walks through all lines and groups of the namespace: for people, not for programs.
  */
 export async function findHolds(context: Coordination, lease: Lease, deadline: number): Promise<OwnHold[]> {
   const { control, layout } = context;
   await control.sync(layout.namespace(lease.namespace), deadline);
-  const parents = LINE_KINDS.map((kind) => layout.lines(kind, lease.namespace));
+  const parents = [...parentsOf(layout, lease.namespace).values()];
   const listings = await Promise.all(parents.map((path) => unless(control.getChildren(path, deadline), 'NO_NODE')));
   const directories = listings.flatMap((listing, i) =>
     (listing?.children ?? []).map((name) => `${parents[i]}/${name}`),
@@ -131,7 +141,34 @@ async function heed(
   return record === undefined ? undefined : heedForeignRevoke(context, hold, node, record, deadline);
 }
 
-/** Which kind of line a node of the lease stands in; undefined for its other nodes. */
-function kindOf(layout: Layout, lease: Lease, path: string): LineKind | undefined {
-  return LINE_KINDS.find((kind) => path.startsWith(`${layout.lines(kind, lease.namespace)}/`));
+async function describeMembership(
+  { control }: Coordination,
+  path: string,
+  deadline: number,
+): Promise<OwnHold | undefined> {
+  const node = await unless(control.getData(path, deadline), 'NO_NODE');
+  if (node === undefined || decodeMember(node.data) === undefined) return undefined;
+  return {
+    kind: 'group',
+    name: baseName(parentOf(path)),
+    member: baseName(path),
+    path,
+    held: true,
+    holdId: memberIdOf(node.stat),
+    requestId: '',
+    fencingToken: node.stat.czxid,
+    since: node.stat.ctime,
+  };
+}
+
+/** Where the directories are in which something can be held. */
+function parentsOf(layout: Layout, namespace: string): Map<HoldKind, string> {
+  const lines = LINE_KINDS.map((kind): [HoldKind, string] => [kind, layout.lines(kind, namespace)]);
+  return new Map([...lines, ['group', layout.groups(namespace)]]);
+}
+
+/** What a node of a lease is; undefined for its other nodes. */
+function kindOf(layout: Layout, namespace: string, path: string): HoldKind | undefined {
+  for (const [kind, parent] of parentsOf(layout, namespace)) if (path.startsWith(`${parent}/`)) return kind;
+  return undefined;
 }

@@ -25,7 +25,7 @@ export type LeaseEvent =
   | { event: 'state'; record: LeaseRecord | undefined; holds: OwnHold[]; expiresAt: number }
   | { event: 'granted'; hold: OwnHold }
   | { event: 'revocation-requested'; notice: Notice }
-  | { event: 'lost'; hold: Pick<OwnHold, 'kind' | 'name' | 'holdId'>; reason: 'broken' | 'missing' }
+  | { event: 'lost'; hold: Pick<OwnHold, 'kind' | 'name' | 'member' | 'holdId'>; reason: 'broken' | 'missing' }
   | { event: 'expired' };
 
 const LOOKS_PER_TTL = 3;
@@ -148,9 +148,9 @@ class ObservedElections {
       unsubscribe();
       this.#subscriptions.delete(holdId);
     }
-    for (const { kind, path, holdId } of candidacies) {
+    for (const { path, holdId } of candidacies) {
       if (this.#subscriptions.has(holdId)) continue;
-      const unsubscribe = this.#observers.subscribe(kind, parentOf(path), ({ holders: [leader] }) => {
+      const unsubscribe = this.#observers.subscribe('election', parentOf(path), ({ holders: [leader] }) => {
         if (leader?.holdId === holdId) this.onElected();
       });
       this.#subscriptions.set(holdId, unsubscribe);

@@ -79,10 +79,10 @@ export class Replica extends Client implements AsyncDisposable {
 
   /** What should be gone when no client is connected any more. */
   #leaks(): string[] {
-    const { context, observers } = this.gateway;
+    const { context } = this.gateway;
     const counts = {
       lines: context.lines.size,
-      observers: observers.size,
+      observers: this.gateway.observed(),
       watches: context.control.watches.size - STANDING_WATCHES,
       deletions: context.cleanup.pending,
     };

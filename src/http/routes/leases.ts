@@ -191,6 +191,7 @@ function describeOwnHold(hold: OwnHold): Schemas['Hold'] {
   return {
     kind: hold.kind,
     name: hold.name,
+    ...(hold.member === undefined ? {} : { member: hold.member }),
     held: hold.held,
     ...(hold.held ? { holdId: hold.holdId } : {}),
     ...(hold.requestId === '' ? {} : { requestId: hold.requestId }),
@@ -228,10 +229,10 @@ function describeRevocation({ kind, name, holdId, reason, breakAt }: Notice): Sc
 }
 
 function describeLost(
-  { kind, name, holdId }: Pick<OwnHold, 'kind' | 'name' | 'holdId'>,
+  { kind, name, member, holdId }: Pick<OwnHold, 'kind' | 'name' | 'member' | 'holdId'>,
   reason: 'broken' | 'missing',
 ): Schemas['LostHold'] {
-  return { kind, name, holdId, reason };
+  return { kind, name, ...(member === undefined ? {} : { member }), holdId, reason };
 }
 
 function summarize(record: LeaseRecord, namespace: string): Schemas['LeaseSummary'] {
