@@ -19,6 +19,7 @@ const STEPS = [
   { name: 'contract lints clean', args: [bin('@redocly', 'cli', 'bin', 'cli.js'), 'lint', 'openapi.yaml'] },
   { name: 'generated types are current', args: [script('generate-contract.mjs'), '--check'] },
   { name: "README's settings are current", args: [script('settings-table.mjs'), '--check'] },
+  { name: 'the dashboard is current', args: [script('dashboard.mjs'), '--check'] },
 ];
 
 try {

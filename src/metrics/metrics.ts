@@ -20,6 +20,18 @@ const HEARTBEAT_OUTCOMES = ['ok', 'expired', 'failed'] as const;
 const LATENCY_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 const WAIT_BUCKETS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 55, 120, 600];
 
+/**
+ * Process metrics that prom-client brings along and nobody should read: gauges that are named like counters, and two that go
+ * through every open socket at every scrape to say what `active_resources` says.
+ */
+const UNWANTED = [
+  'active_handles',
+  'active_handles_total',
+  'active_requests',
+  'active_requests_total',
+  'active_resources_total',
+];
+
 export type Metrics = ReturnType<typeof createMetrics>;
 
 export interface MetricsOptions {
@@ -178,6 +190,9 @@ export function createMetrics(options: MetricsOptions) {
   for (const type of WATCH_EVENT_TYPES) metrics.watchEventsTotal.inc({ type }, 0);
   for (const reason of ATTACH_REASONS) metrics.leaseAttachesTotal.inc({ reason }, 0);
   for (const outcome of HEARTBEAT_OUTCOMES) metrics.leaseHeartbeatsTotal.inc({ outcome }, 0);
-  if (options.processMetrics ?? true) collectDefaultMetrics({ register: registry, prefix: 'postern_' });
+  if (options.processMetrics ?? true) {
+    collectDefaultMetrics({ register: registry, prefix: 'postern_' });
+    for (const name of UNWANTED) registry.removeSingleMetric(`postern_nodejs_${name}`);
+  }
   return metrics;
 }
