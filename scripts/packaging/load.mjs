@@ -1,0 +1,75 @@
+/**
+ * Traffic of every kind, so that there is something to measure: clients that contend for locks, permits and leadership, heartbeat,
+ * look, and are refused.
+ */
+const CLIENTS = 6;
+const TTL_MS = 5_000;
+const WAIT_MS = 3_000;
+const HOLD_MS = 20;
+const SHORT_TTL_MS = 1_000;
+
+/**
+ * Runs `during` while clients are busy at `url`.
+ * @template T @param {string} url @param {() => Promise<T>} during
+ * @returns {Promise<{ answered: Record<string, number> }>} how many answers had which status; `none` counts those that never came
+ */
+export async function withLoad(url, during) {
+  /** @type {Record<string, number>} */
+  const answered = {};
+  let over = false;
+  const call = async (method, path, { body = undefined, leaseToken = '' } = {}) => {
+    try {
+      const response = await fetch(url + path, {
+        method,
+        headers: { 'content-type': 'application/json', ...(leaseToken && { 'lease-token': leaseToken }) },
+        body: body === undefined ? null : JSON.stringify(body),
+      });
+      answered[response.status] = (answered[response.status] ?? 0) + 1;
+      const text = await response.text();
+      return text === '' ? undefined : JSON.parse(text);
+    } catch {
+      answered['none'] = (answered['none'] ?? 0) + 1;
+      return undefined;
+    }
+  };
+  const clients = Array.from({ length: CLIENTS }, async (_, index) => {
+    while (!over) await session(call, `client-${index}`);
+  });
+  try {
+    await during();
+  } finally {
+    over = true;
+    await Promise.all(clients);
+  }
+  return { answered };
+}
+
+/** One lease from its beginning to its end. */
+async function session(call, label) {
+  const lease = await call('POST', '/v1/leases', { body: { ttlMs: TTL_MS, label } });
+  if (lease === undefined || lease.leaseToken === undefined) return pause();
+  const { leaseToken } = lease;
+  const used = (method, path, body) => call(method, path, { leaseToken, body });
+  for (const [path, body] of /** @type {const} */ ([
+    ['/v1/locks/busy', {}],
+    ['/v1/rwlocks/busy', { mode: 'write' }],
+    ['/v1/semaphores/busy', { limit: 2 }],
+  ])) {
+    const held = await used('POST', `${path}/acquire`, { ...body, waitMs: WAIT_MS });
+    await used('POST', '/v1/leases/self/heartbeat', {});
+    if (held?.held !== true) continue;
+    await pause();
+    await used('POST', `${path}/release`, {});
+  }
+  await used('POST', '/v1/locks/busy/acquire', {}); // now and then refused
+  await used('POST', '/v1/elections/busy/campaign', { waitMs: WAIT_MS, value: label });
+  await used('POST', '/v1/elections/busy/resign', {});
+  await call('GET', '/v1/locks/busy');
+  await used('DELETE', '/v1/leases/self');
+  // One that falls silent: its lease expires.
+  if (label === 'client-0') await call('POST', '/v1/leases', { body: { ttlMs: SHORT_TTL_MS } });
+}
+
+function pause() {
+  return new Promise((done) => setTimeout(done, HOLD_MS));
+}
