@@ -7,6 +7,7 @@
 import type { Config } from './config.js';
 import { createApp } from './http/app.js';
 import { createAuthentication } from './http/auth.js';
+import { configRoutes } from './http/routes/config.js';
 import { electionRoutes } from './http/routes/elections.js';
 import { groupRoutes } from './http/routes/groups.js';
 import { leaseRoutes } from './http/routes/leases.js';
@@ -21,6 +22,9 @@ import { SessionBounds } from './leases/session-bounds.js';
 import type { Logger } from './log.js';
 import { createMetrics, type Metrics } from './metrics/metrics.js';
 import { Cleanup } from './recipes/cleanup.js';
+import { ConfigObservers } from './recipes/config/observers.js';
+import { TidyConfig } from './recipes/config/tidy.js';
+import { ConfigWriter } from './recipes/config/write.js';
 import type { Coordination } from './recipes/coordination.js';
 import { GrantedHolds } from './recipes/granted-holds.js';
 import { GroupObservers } from './recipes/group-observer.js';
@@ -63,6 +67,8 @@ export interface Gateway {
   readonly observers: LineObservers;
   /** Of all kinds: what this replica observes for its clients now. */
   observed(): number;
+  /** Configuration keys that are being written. */
+  readonly configWriter: Pick<ConfigWriter, 'size'>;
   /** Lets go gracefully, by force after `withinMs` (default: the setting). */
   stop(withinMs?: number): Promise<void>;
 }
@@ -96,12 +102,13 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const observers = new LineObservers(control);
   const groups = new GroupObservers(control);
   const memberships = new Memberships(context);
+  const configuration = { observers: new ConfigObservers(context), writer: new ConfigWriter(context) };
   const housekeepingTiming = options.housekeeping ?? HOUSEKEEPING_TIMING;
   const housekeeping = new Housekeeping(
     context,
     (error) => logger.warn({ err: error }, 'housekeeping failed; it is tried again'),
     housekeepingTiming,
-    [new IdleDirectories(context, housekeepingTiming.idleMs)],
+    [new IdleDirectories(context, housekeepingTiming.idleMs), new TidyConfig(context, housekeepingTiming.tombstoneMs)],
   );
   const revocations = new RevocationWatch(context, (error) =>
     logger.warn({ err: error }, 'a revocation could not be looked after; it is tried again'),
@@ -141,6 +148,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         ...lockRoutes(context, observers),
         ...electionRoutes(context, observers),
         ...groupRoutes(context, memberships, groups),
+        ...configRoutes({ context, ...configuration }),
       },
       draining: draining.signal,
     });
@@ -179,7 +187,8 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     metrics,
     context,
     observers,
-    observed: () => observers.size + groups.size,
+    observed: () => observers.size + groups.size + configuration.observers.size,
+    configWriter: configuration.writer,
     async stop(withinMs = config.drainMs) {
       if (draining.signal.aborted) return;
       draining.abort();

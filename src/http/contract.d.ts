@@ -1275,6 +1275,88 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/config": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the keys of a prefix, or watch them
+         * @description In the order of the tree: by their names level by level, each key before those below it. Without their values. With
+         *     `Accept: text/event-stream` it is a stream of all keys that begin with `prefix`, at most 10 000; `limit` and `pageToken` say nothing then.
+         *
+         *     | event | data |
+         *     |---|---|
+         *     | `state` | `prefix` and `items`, as this list shows them; always first |
+         *     | `changed` | one of the items, new or with a new value |
+         *     | `deleted` | `key` |
+         *     | `reconnect` | the stream ends here; open it again, at any replica |
+         *
+         *     Scope: `read` on config.
+         */
+        get: operations["listConfig"];
+        put?: never;
+        /**
+         * Write several keys, all or none
+         * @description Puts, deletions and checks of different keys in one transaction of ZooKeeper: all happen or none does, and nobody sees some
+         *     of them. Every condition must hold, and with `Guard` the hold must be there, when it happens; else 412, which names the
+         *     operation by `index`. Together they make at most about 1 000 000 bytes, more is 413. Repeated with its `Idempotency-Key` (or
+         *     `requestId`) it answers its first outcome, as `PUT /v1/config/{key}` does. Scope: `use` on config.
+         */
+        post: operations["writeConfig"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/config/{key}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Names joined by `/`, which may stand as it is or as `%2F`: together at most 1 024 characters and 32 levels.
+                 * @example app/feature
+                 */
+                key: components["parameters"]["ConfigKey"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Read a key, or wait until it changes or exists
+         * @description The bytes as they were put, with their type. With `waitMs` and `If-None-Match` it waits until the key no longer has that ETag: 200 with the
+         *     new value, 404 when it was deleted, 304 when nothing changed in time. With `waitMs` and without `If-None-Match` it waits until the key
+         *     exists, which is a rendezvous; 404 when it does not in time. An ETag is never used again, also when a key is deleted and made anew.
+         *
+         *     With `Accept: text/event-stream` it is a stream: event `state` first and after every change, with `key`, `exists`, and what the list
+         *     shows of the key; and `valueBase64` when the value has at most 16 384 bytes. Scope: `read` on config.
+         */
+        get: operations["showConfig"];
+        /**
+         * Put a key
+         * @description Any body of any type, at most 983 040 bytes; the type that `curl -d` sends, or none, is kept as `application/octet-stream`. With `If-Match`
+         *     only over that value, with `If-None-Match: *` only where there is none, with `Guard` only while that hold is there: checked in the
+         *     same transaction in which it is written, else 412 and nothing is written.
+         *
+         *     Repeated with its `Idempotency-Key` it answers its first outcome, through any replica, until 32 later writes of this key have come; the same
+         *     `Idempotency-Key` with another body is 422. Scope: `use` on config.
+         */
+        put: operations["putConfig"];
+        post?: never;
+        /**
+         * Delete a key
+         * @description Keys below it stay. `If-Match`, `Guard` and `Idempotency-Key` as for `PUT`. A key that does not exist is 404, or with `If-Match` 412.
+         *     Scope: `use` on config.
+         */
+        delete: operations["deleteConfig"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/status": {
         parameters: {
             query?: never;
@@ -1487,6 +1569,69 @@ export interface components {
          */
         EventStream: string;
         Nothing: Record<string, never>;
+        /** @description Names joined by `/`, at most 1 024 characters and 32 levels. */
+        ConfigKey: string;
+        /**
+         * @description As in the header `ETag`, without its quotes.
+         * @example 4294967312-3
+         */
+        ConfigEtag: string;
+        ConfigKeySummary: {
+            key: components["schemas"]["ConfigKey"];
+            etag: components["schemas"]["ConfigEtag"];
+            contentType: string;
+            bytes: number;
+            modifiedAt: components["schemas"]["Instant"];
+        };
+        ConfigList: {
+            items: components["schemas"]["ConfigKeySummary"][];
+            nextPageToken?: string;
+        };
+        WrittenKey: {
+            key: components["schemas"]["ConfigKey"];
+            etag: components["schemas"]["ConfigEtag"];
+        };
+        /**
+         * @description Exactly one of `put`, `delete` and `check`; with `put` exactly one of `value` and `valueBase64`. A `check` without a condition
+         *     demands that the key exists.
+         */
+        ConfigOperation: {
+            /** @description The key to put. */
+            put?: components["schemas"]["ConfigKey"];
+            /** @description The key to delete; it must exist. */
+            delete?: components["schemas"]["ConfigKey"];
+            /** @description The key to look at, and to leave as it is. */
+            check?: components["schemas"]["ConfigKey"];
+            /** @description Any JSON value, kept as JSON. */
+            value?: unknown;
+            /** @description Any bytes. */
+            valueBase64?: string;
+            /** @description Of what is put; else `application/json` for `value` and `application/octet-stream` for `valueBase64`. */
+            contentType?: string;
+            /** @description The ETag that the value must have, or `*` for any. */
+            ifMatch?: string;
+            /** @description With `put` or `check`: there must be no such key. */
+            ifAbsent?: boolean;
+        };
+        WriteConfigRequest: {
+            operations: components["schemas"]["ConfigOperation"][];
+            requestId?: components["schemas"]["RequestId"];
+        };
+        WrittenOperation: {
+            put?: components["schemas"]["ConfigKey"];
+            delete?: components["schemas"]["ConfigKey"];
+            check?: components["schemas"]["ConfigKey"];
+            /**
+             * @description What a request for this one alone would have answered: 201 for a key that was made, 204 for a deletion, else 200.
+             * @enum {integer}
+             */
+            status: 200 | 201 | 204;
+            /** @description Of the value that is there now. A repeat that comes after 32 later writes of one of the keys misses that key's. */
+            etag?: components["schemas"]["ConfigEtag"];
+        };
+        WrittenConfig: {
+            items: components["schemas"]["WrittenOperation"][];
+        };
         CreateLeaseRequest: {
             ttlMs?: components["schemas"]["TtlMs"];
             label?: components["schemas"]["Label"];
@@ -2258,6 +2403,35 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
+        /**
+         * @description `version-mismatch`: the value is not that of the condition; `etag` is what it has, or null. `fencing-token-stale`: the holder of
+         *     the guard's token holds no more; `latestFencingToken` is that of who does, or null. Nothing was written.
+         */
+        PreconditionFailed: {
+            headers: {
+                "Trace-Id": components["headers"]["TraceId"];
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "/problems/fencing-token-stale",
+                 *       "title": "The fencing token is not current",
+                 *       "status": 412,
+                 *       "detail": "The fencing token 4294967312 of lock \"backup\" is not that of a present holder; nothing was written.",
+                 *       "code": "fencing-token-stale",
+                 *       "retryable": false,
+                 *       "outcome": "not-applied",
+                 *       "instance": "4bf92f3577b34da6a3ce929d0e0e4736",
+                 *       "kind": "lock",
+                 *       "name": "backup",
+                 *       "fencingToken": 4294967312,
+                 *       "latestFencingToken": 4294967399
+                 *     }
+                 */
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
         /** @description `lease-expired`: the lease has ended and everything it held was freed. Start again with a new one. */
         LeaseExpired: {
             headers: {
@@ -2268,7 +2442,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `too-large`: the body has more than `maxBytes`. Nothing was done. */
+        /** @description `too-large`: the body, or a value in it, has more than `maxBytes`. Nothing was done. */
         TooLarge: {
             headers: {
                 "Trace-Id": components["headers"]["TraceId"];
@@ -2409,6 +2583,29 @@ export interface components {
          * @example 7d0a3f6c5b1e4d2f9a8b7c6d5e4f3a2b
          */
         LeaseId: components["schemas"]["Name"];
+        /**
+         * @description Names joined by `/`, which may stand as it is or as `%2F`: together at most 1 024 characters and 32 levels.
+         * @example app/feature
+         */
+        ConfigKey: components["schemas"]["ConfigKey"];
+        /**
+         * @description Only keys that begin with this. A `/` at its end makes it a directory.
+         * @example app/
+         */
+        ConfigPrefix: string;
+        /**
+         * @description The ETag that the value must have; several, of which it must have one; or `*` for any.
+         * @example "4294967312-3"
+         */
+        IfMatch: string;
+        /** @description `*`: only where there is none. */
+        IfNoneMatchAny: "*";
+        /**
+         * @description The hold that this write depends on: `lock=<name>;token=<fencingToken>`, or `rwlock=` (a writer's), `semaphore=`, `election=`. The
+         *     write happens only if that holder still holds when it happens, in one transaction; else 412 `fencing-token-stale`.
+         * @example lock=backup;token=4294967312
+         */
+        Guard: string;
         /**
          * @description How long to wait for a change, in milliseconds.
          * @example 30000
@@ -5329,6 +5526,370 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             405: components["responses"]["MethodNotAllowed"];
             406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listConfig: {
+        parameters: {
+            query?: {
+                /** @description How many items a page may have. */
+                limit?: components["parameters"]["Limit"];
+                /** @description The `nextPageToken` of the page before. */
+                pageToken?: components["parameters"]["PageToken"];
+                /**
+                 * @description Only keys that begin with this. A `/` at its end makes it a directory.
+                 * @example app/
+                 */
+                prefix?: components["parameters"]["ConfigPrefix"];
+                /** @description `stale` may answer from a follower that lags behind, and spares the leader; otherwise reads are up to date. */
+                consistency?: components["parameters"]["Consistency"];
+                /**
+                 * @description How long the stream may last, in milliseconds. Default and most: the replica's longest wait (55 000 unless set otherwise).
+                 * @example 30000
+                 */
+                maxMs?: components["parameters"]["MaxMs"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /** @description The `id` of the last event you saw; the stream resumes with the current state. */
+                "Last-Event-ID"?: components["parameters"]["LastEventId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One page of keys. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "key": "app/feature",
+                     *           "etag": "4294967312-3",
+                     *           "contentType": "application/json",
+                     *           "bytes": 4,
+                     *           "modifiedAt": "2026-01-31T09:30:00.000Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ConfigList"];
+                    "text/event-stream": components["schemas"]["EventStream"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            410: components["responses"]["LeaseExpired"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    writeConfig: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /** @description Says the same as `requestId` in the body; one of the two is enough. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /**
+                 * @description The hold that this write depends on: `lock=<name>;token=<fencingToken>`, or `rwlock=` (a writer's), `semaphore=`, `election=`. The
+                 *     write happens only if that holder still holds when it happens, in one transaction; else 412 `fencing-token-stale`.
+                 * @example lock=backup;token=4294967312
+                 */
+                Guard?: components["parameters"]["Guard"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "operations": [
+                 *         {
+                 *           "put": "app/primary",
+                 *           "value": {
+                 *             "host": "db2"
+                 *           },
+                 *           "ifMatch": "4294967312-3"
+                 *         },
+                 *         {
+                 *           "delete": "app/standby"
+                 *         },
+                 *         {
+                 *           "check": "app/maintenance",
+                 *           "ifAbsent": true
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["WriteConfigRequest"];
+            };
+        };
+        responses: {
+            /** @description All were done. One item per operation, in order. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "put": "app/primary",
+                     *           "status": 200,
+                     *           "etag": "4294967312-4"
+                     *         },
+                     *         {
+                     *           "delete": "app/standby",
+                     *           "status": 204
+                     *         },
+                     *         {
+                     *           "check": "app/maintenance",
+                     *           "status": 200
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WrittenConfig"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            409: components["responses"]["Conflict"];
+            410: components["responses"]["LeaseExpired"];
+            412: components["responses"]["PreconditionFailed"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    showConfig: {
+        parameters: {
+            query?: {
+                /**
+                 * @description How long to wait for a change, in milliseconds.
+                 * @example 30000
+                 */
+                waitMs?: components["parameters"]["WaitMs"];
+                /**
+                 * @description How long the stream may last, in milliseconds. Default and most: the replica's longest wait (55 000 unless set otherwise).
+                 * @example 30000
+                 */
+                maxMs?: components["parameters"]["MaxMs"];
+                /** @description `stale` may answer from a follower that lags behind, and spares the leader; otherwise reads are up to date. */
+                consistency?: components["parameters"]["Consistency"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /**
+                 * @description The ETag you have. While it is still the state, the answer is 304.
+                 * @example "4294967312"
+                 */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+                /** @description The `id` of the last event you saw; the stream resumes with the current state. */
+                "Last-Event-ID"?: components["parameters"]["LastEventId"];
+            };
+            path: {
+                /**
+                 * @description Names joined by `/`, which may stand as it is or as `%2F`: together at most 1 024 characters and 32 levels.
+                 * @example app/feature
+                 */
+                key: components["parameters"]["ConfigKey"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The value, whatever its type. A browser that opens it runs nothing of it. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "*/*": unknown;
+                    "text/event-stream": components["schemas"]["EventStream"];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            410: components["responses"]["LeaseExpired"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    putConfig: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /** @description Says the same as `requestId` in the body; one of the two is enough. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /**
+                 * @description The ETag that the value must have; several, of which it must have one; or `*` for any.
+                 * @example "4294967312-3"
+                 */
+                "If-Match"?: components["parameters"]["IfMatch"];
+                /** @description `*`: only where there is none. */
+                "If-None-Match"?: components["parameters"]["IfNoneMatchAny"];
+                /**
+                 * @description The hold that this write depends on: `lock=<name>;token=<fencingToken>`, or `rwlock=` (a writer's), `semaphore=`, `election=`. The
+                 *     write happens only if that holder still holds when it happens, in one transaction; else 412 `fencing-token-stale`.
+                 * @example lock=backup;token=4294967312
+                 */
+                Guard?: components["parameters"]["Guard"];
+            };
+            path: {
+                /**
+                 * @description Names joined by `/`, which may stand as it is or as `%2F`: together at most 1 024 characters and 32 levels.
+                 * @example app/feature
+                 */
+                key: components["parameters"]["ConfigKey"];
+            };
+            cookie?: never;
+        };
+        /** @description The value, as it is. It is answered with the type that it is put with. */
+        requestBody?: {
+            content: {
+                /** @example true */
+                "*/*": unknown;
+            };
+        };
+        responses: {
+            /** @description The value was replaced. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WrittenKey"];
+                };
+            };
+            /** @description The key was made. */
+            201: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WrittenKey"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            409: components["responses"]["Conflict"];
+            410: components["responses"]["LeaseExpired"];
+            412: components["responses"]["PreconditionFailed"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteConfig: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /** @description Says the same as `requestId` in the body; one of the two is enough. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /**
+                 * @description The ETag that the value must have; several, of which it must have one; or `*` for any.
+                 * @example "4294967312-3"
+                 */
+                "If-Match"?: components["parameters"]["IfMatch"];
+                /**
+                 * @description The hold that this write depends on: `lock=<name>;token=<fencingToken>`, or `rwlock=` (a writer's), `semaphore=`, `election=`. The
+                 *     write happens only if that holder still holds when it happens, in one transaction; else 412 `fencing-token-stale`.
+                 * @example lock=backup;token=4294967312
+                 */
+                Guard?: components["parameters"]["Guard"];
+            };
+            path: {
+                /**
+                 * @description Names joined by `/`, which may stand as it is or as `%2F`: together at most 1 024 characters and 32 levels.
+                 * @example app/feature
+                 */
+                key: components["parameters"]["ConfigKey"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            204: components["responses"]["Done"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            409: components["responses"]["Conflict"];
+            410: components["responses"]["LeaseExpired"];
+            412: components["responses"]["PreconditionFailed"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
             431: components["responses"]["HeadersTooLarge"];

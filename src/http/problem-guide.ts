@@ -92,7 +92,8 @@ export const PROBLEM_GUIDE: Readonly<Record<ErrorCode, Guidance>> = {
   'version-mismatch': {
     meaning: 'The value is not at the version that your request requires.',
     happened: NOTHING_DONE,
-    advice: 'Read it again, decide again, and write with the version you have read.',
+    advice:
+      'Read it again, decide again, and write with the version you have read. A retry of your own write answers its first outcome when it carries the same `Idempotency-Key`.',
   },
   'fencing-token-stale': {
     meaning:
@@ -101,7 +102,7 @@ export const PROBLEM_GUIDE: Readonly<Record<ErrorCode, Guidance>> = {
     advice: 'Stop writing under this lock. Acquire it again before you go on.',
   },
   'too-large': {
-    meaning: 'The body has more bytes than this replica reads; `maxBytes` is the limit.',
+    meaning: 'The body, or the value in it, has more bytes than are read or kept; `maxBytes` is the limit.',
     happened: NOTHING_DONE,
     advice: 'Send less at once. Coordination data should be small: put large values elsewhere and share their address.',
   },

@@ -10,6 +10,7 @@
  *   <root>/ns/<namespace>/locks/<name>/_c_<guid>-lock-<sequence>   a contender in line (ephemeral), also under rwlocks, semaphores, elections
  *   <root>/ns/<namespace>/groups/<name>/<member>       a member of a group (ephemeral)
  *   <root>/ns/<namespace>/shares/<group>/<of>          how so many parts were last divided among a group's members (persistent)
+ *   <root>/ns/<namespace>/config/<key>                 a key of the configuration, whose name may have slashes (persistent)
  *
  * `bb` are the first two hex digits: 256 directories, so that no listing has more than a few thousand names
  * at a million leases. Names were checked at the edge and are safe as path components.
@@ -114,5 +115,14 @@ export class Layout {
 
   shares(namespace: string, group: string, of: number): string {
     return join(this.sharesOf(namespace, group), String(of));
+  }
+
+  /** The directory of all keys of the configuration. */
+  config(namespace: string): string {
+    return join(this.namespace(namespace), 'config');
+  }
+
+  configKey(namespace: string, key: string): string {
+    return join(this.config(namespace), key);
   }
 }

@@ -12,6 +12,9 @@ export type Kind = (typeof KINDS)[number];
 export const ACQUIRE_OUTCOMES = ['immediate', 'waited', 'refused', 'left', 'expired'] as const;
 export type AcquireOutcome = (typeof ACQUIRE_OUTCOMES)[number];
 
+export const CONFIG_WRITE_OUTCOMES = ['written', 'repeated', 'refused', 'unknown'] as const;
+export type ConfigWriteOutcome = (typeof CONFIG_WRITE_OUTCOMES)[number];
+
 const WATCH_EVENT_TYPES = ['created', 'deleted', 'changed', 'children', 'reset'] as const;
 const ATTACH_REASONS = ['new', 'moved', 'evicted'] as const;
 const HEARTBEAT_OUTCOMES = ['ok', 'expired', 'failed'] as const;
@@ -109,6 +112,13 @@ export function createMetrics(options: MetricsOptions) {
       registers,
     }),
 
+    configWritesTotal: new Counter({
+      name: 'postern_config_writes_total',
+      help: 'Writes of configuration keys (one for all operations of a request): written, found done by an earlier try, refused or failed with nothing done, or of unknown outcome.',
+      labelNames: ['outcome'],
+      registers,
+    }),
+
     leasesAttached: new Gauge({
       name: 'postern_leases_attached',
       help: 'Lease sessions that this replica has a connection for now.',
@@ -188,6 +198,7 @@ export function createMetrics(options: MetricsOptions) {
     metrics.lineListingsTotal.inc({ kind }, 0);
   }
   for (const type of WATCH_EVENT_TYPES) metrics.watchEventsTotal.inc({ type }, 0);
+  for (const outcome of CONFIG_WRITE_OUTCOMES) metrics.configWritesTotal.inc({ outcome }, 0);
   for (const reason of ATTACH_REASONS) metrics.leaseAttachesTotal.inc({ reason }, 0);
   for (const outcome of HEARTBEAT_OUTCOMES) metrics.leaseHeartbeatsTotal.inc({ outcome }, 0);
   if (options.processMetrics ?? true) {

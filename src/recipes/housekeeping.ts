@@ -26,6 +26,8 @@ export interface HousekeepingTiming {
   everyMs: number;
   /** How long a directory must have been unused. */
   idleMs: number;
+  /** How long a deleted configuration key keeps its version; a day unless said otherwise. */
+  tombstoneMs?: number;
 }
 
 export const HOUSEKEEPING_TIMING: HousekeepingTiming = { everyMs: MINUTE, idleMs: HOUR };

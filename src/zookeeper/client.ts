@@ -211,7 +211,8 @@ export abstract class ZooKeeperClient {
     return path === '/' ? this.ensemble.chroot : this.ensemble.chroot + path;
   }
 
-  protected relative(path: string): string {
+  /** What is named absolutely, as watch events do, relative to the chroot. */
+  relative(path: string): string {
     if (this.ensemble.chroot === '') return path;
     return path.slice(this.ensemble.chroot.length) || '/';
   }

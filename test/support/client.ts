@@ -53,7 +53,10 @@ export class Client implements AsyncDisposable {
       headers,
       dispatcher: this.#agent,
       ...(options.body !== undefined && {
-        body: typeof options.body === 'string' ? options.body : JSON.stringify(options.body),
+        body:
+          typeof options.body === 'string' || Buffer.isBuffer(options.body)
+            ? options.body
+            : JSON.stringify(options.body),
       }),
       ...(options.signal && { signal: options.signal }),
     });

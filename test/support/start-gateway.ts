@@ -79,10 +79,11 @@ export class Replica extends Client implements AsyncDisposable {
 
   /** What should be gone when no client is connected any more. */
   #leaks(): string[] {
-    const { context } = this.gateway;
+    const { context, configWriter } = this.gateway;
     const counts = {
       lines: context.lines.size,
       observers: this.gateway.observed(),
+      writes: configWriter.size,
       watches: context.control.watches.size - STANDING_WATCHES,
       deletions: context.cleanup.pending,
     };

@@ -15,9 +15,9 @@ export function namespaceOf(exchange: Exchange, scope: Scope): string {
 }
 
 /** As `namespaceOf`, for a request that needs no lease: when it brings one all the same, the namespace is that of the lease. */
-export async function namespaceOfReader(exchange: Exchange, leases: Leases): Promise<string> {
-  if (exchange.namespace !== undefined || exchange.leaseToken === undefined) return namespaceOf(exchange, 'read');
-  return (await leaseOf(exchange, leases, 'read')).namespace;
+export async function namespaceOfReader(exchange: Exchange, leases: Leases, scope: Scope = 'read'): Promise<string> {
+  if (exchange.namespace !== undefined || exchange.leaseToken === undefined) return namespaceOf(exchange, scope);
+  return (await leaseOf(exchange, leases, scope)).namespace;
 }
 
 /** The lease of the request, opened, after the check that the caller may do this in its namespace. */
@@ -42,12 +42,15 @@ export function requestIdOf(exchange: Exchange, body: { requestId?: string | und
   return body.requestId ?? exchange.idempotencyKey ?? '';
 }
 
-/** The page that a list request asks for. */
-export function pageOf(exchange: Exchange): { limit: number; after: string | undefined; prefix: string } {
+/** The page that a list request asks for. @param pattern of the keys that its tokens stand for */
+export function pageOf(
+  exchange: Exchange,
+  pattern = PAGE_KEY,
+): { limit: number; after: string | undefined; prefix: string } {
   const { limit, pageToken, prefix } = exchange.query as { limit?: number; pageToken?: string; prefix?: string };
   return {
     limit: limit ?? 100,
-    after: pageToken === undefined ? undefined : readPageToken(pageToken),
+    after: pageToken === undefined ? undefined : readPageToken(pageToken, pattern),
     prefix: prefix ?? '',
   };
 }
@@ -66,10 +69,10 @@ export function pageTokenOf(key: string | number | undefined): { nextPageToken?:
   return key === undefined ? {} : { nextPageToken: Buffer.from(String(key)).toString('base64url') };
 }
 
-function readPageToken(token: string): string {
+function readPageToken(token: string, pattern: RegExp): string {
   const key = Buffer.from(token, 'base64url').toString('utf8');
   // Decoding skips what it cannot read, so nonsense would silently be a token for some other place.
-  if (!PAGE_KEY.test(key) || pageTokenOf(key).nextPageToken !== token)
+  if (!pattern.test(key) || pageTokenOf(key).nextPageToken !== token)
     throw new InvalidError('pageToken', token, 'one that this list answered');
   return key;
 }
