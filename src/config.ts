@@ -27,6 +27,8 @@ const MAX_WAITERS = 20_000;
 const MAX_ATTACHED = 12_000;
 const DRAIN_MS = 10 * SECOND;
 const REQUEST_TIMEOUT_MS = 10 * SECOND;
+/** Longer than a participant that was told nothing takes to come back and ask. */
+const TRANSACTION_HISTORY_MS = 24 * HOUR;
 const MIB = 1_048_576;
 
 const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
@@ -155,6 +157,13 @@ const SETTINGS = {
   maxBodyBytes: integer(
     { env: 'POSTERN_MAX_BODY_BYTES', sentence: 'The largest body of a request.' },
     { fallback: MIB, min: 1024, max: 64 * MIB, unit: 'bytes' },
+  ),
+  transactionHistoryMs: integer(
+    {
+      env: 'POSTERN_TRANSACTION_HISTORY_MS',
+      sentence: 'How long a transaction can be looked up after it was decided.',
+    },
+    { fallback: TRANSACTION_HISTORY_MS, min: 0, max: 30 * 24 * HOUR, unit: 'ms' },
   ),
   drainMs: integer(
     { env: 'POSTERN_DRAIN_MS', sentence: 'How long a stopping replica lets requests finish before it cuts them off.' },

@@ -13,6 +13,7 @@ import { groupRoutes } from './http/routes/groups.js';
 import { leaseRoutes } from './http/routes/leases.js';
 import { lockRoutes } from './http/routes/locks.js';
 import { operationsRoutes } from './http/routes/operations.js';
+import { transactionRoutes } from './http/routes/transactions.js';
 import { startServer, type RunningServer } from './http/server.js';
 import { AttachedSessions } from './leases/attached-sessions.js';
 import { LeaseKeys } from './leases/keys.js';
@@ -34,6 +35,8 @@ import { IdleDirectories } from './recipes/idle-directories.js';
 import { LineObservers } from './recipes/line-observer.js';
 import { Memberships } from './recipes/membership.js';
 import { RevocationWatch } from './recipes/revocation-watch.js';
+import { TransactionChore } from './recipes/transaction-chore.js';
+import { Transactions } from './recipes/transaction.js';
 import { SECOND, systemClock, type Clock } from './time.js';
 import { version } from './version.js';
 import { CREATOR_ACL, OPEN_ACL } from './zookeeper/acl.js';
@@ -69,6 +72,7 @@ export interface Gateway {
   observed(): number;
   /** Configuration keys that are being written. */
   readonly configWriter: Pick<ConfigWriter, 'size'>;
+  readonly transactions: Transactions;
   /** Lets go gracefully, by force after `withinMs` (default: the setting). */
   stop(withinMs?: number): Promise<void>;
 }
@@ -103,12 +107,19 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const groups = new GroupObservers(control);
   const memberships = new Memberships(context);
   const configuration = { observers: new ConfigObservers(context), writer: new ConfigWriter(context) };
+  const transactions = new Transactions(context, (error) =>
+    logger.warn({ err: error }, 'a transaction could not be looked after; it is tried again'),
+  );
   const housekeepingTiming = options.housekeeping ?? HOUSEKEEPING_TIMING;
   const housekeeping = new Housekeeping(
     context,
     (error) => logger.warn({ err: error }, 'housekeeping failed; it is tried again'),
     housekeepingTiming,
-    [new IdleDirectories(context, housekeepingTiming.idleMs), new TidyConfig(context, housekeepingTiming.tombstoneMs)],
+    [
+      new IdleDirectories(context, housekeepingTiming.idleMs),
+      new TidyConfig(context, housekeepingTiming.tombstoneMs),
+      new TransactionChore(context, transactions, config.transactionHistoryMs),
+    ],
   );
   const revocations = new RevocationWatch(context, (error) =>
     logger.warn({ err: error }, 'a revocation could not be looked after; it is tried again'),
@@ -149,6 +160,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         ...electionRoutes(context, observers),
         ...groupRoutes(context, memberships, groups),
         ...configRoutes({ context, ...configuration }),
+        ...transactionRoutes(context, transactions),
       },
       draining: draining.signal,
     });
@@ -187,13 +199,15 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     metrics,
     context,
     observers,
-    observed: () => observers.size + groups.size + configuration.observers.size,
+    observed: () => observers.size + groups.size + configuration.observers.size + transactions.observers.size,
     configWriter: configuration.writer,
+    transactions,
     async stop(withinMs = config.drainMs) {
       if (draining.signal.aborted) return;
       draining.abort();
       housekeeping.stop();
       revocations.stop();
+      transactions.watch.stop();
       await server.stop(withinMs);
       await cleanup.stop();
       sessions.detachAll();

@@ -1357,6 +1357,179 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/transactions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the transactions, open and decided
+         * @description In the order of their ids, paged, without votes and data. Decided ones as long as they are kept. Scope: `read` on transactions.
+         */
+        get: operations["listTransactions"];
+        put?: never;
+        /**
+         * Begin a transaction
+         * @description Names the participants, each of which has to vote, and by when it must be decided. The coordinator, who sends this, needs no lease: what it has begun
+         *     is decided without it. It may abort while the transaction is open, and nothing else; a coordinator that wants the last word names itself
+         *     among the participants and votes last.
+         *
+         *     Idempotent by `requestId`: a repeat by the same principal answers the same transaction, decided or not, for as long as it is kept (see
+         *     `GET /v1/transactions/{id}`); with other participants, `deadlineMs` or `data` it is 409 `conflict`. Scope: `use` on transactions.
+         */
+        post: operations["createTransaction"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/transactions/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the transaction.
+                 * @example 7d0a3f6c5b1e4d2f9a8b7c6d5e4f3a2b
+                 */
+                id: components["parameters"]["TransactionId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Show a transaction, or wait until it is decided
+         * @description With `waitMs` it waits until the transaction is decided, and answers with the state that it has when the wait is over; with `If-None-Match` as well,
+         *     304 when that is still the state of that ETag. The ETag changes with the decision only: who joins and who votes wakes nobody. A
+         *     `Lease-Token` is not needed; with one, the open wait keeps that lease alive, so that a participant may wait for longer than its TTL.
+         *
+         *     A transaction that can be decided is decided before it is shown. A decided one is kept for 24 hours (`POSTERN_TRANSACTION_HISTORY_MS`), then it is
+         *     404 `not-found`. With `Accept: text/event-stream` it is the stream of `GET /v1/transactions/{id}/events`. Scope: `read` on transactions.
+         */
+        get: operations["showTransaction"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/transactions/{id}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the transaction.
+                 * @example 7d0a3f6c5b1e4d2f9a8b7c6d5e4f3a2b
+                 */
+                id: components["parameters"]["TransactionId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Watch what becomes of a transaction
+         * @description A stream of server-sent events: `state` first, and again with the decision, as `TransactionSummary`; `id` is the ETag without the quotes. It ends with
+         *     `reconnect` after `maxMs`, and when the replica shuts down. `Last-Event-ID` resumes with the current state. Scope: `read` on transactions.
+         */
+        get: operations["watchTransaction"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/transactions/{id}/join": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the transaction.
+                 * @example 7d0a3f6c5b1e4d2f9a8b7c6d5e4f3a2b
+                 */
+                id: components["parameters"]["TransactionId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Take part in a transaction
+         * @description Binds the participant to the lease: as long as the transaction is open, no other lease takes part or votes as this participant (409 `conflict`), and
+         *     when the lease ends, the transaction is aborted. A participant that never joins is not lost: only the deadline ends that. One lease may be
+         *     several participants. Repeating it does no harm; in a transaction that is decided the answer is the decision. Scope: `use` on transactions.
+         */
+        post: operations["joinTransaction"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/transactions/{id}/vote": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the transaction.
+                 * @example 7d0a3f6c5b1e4d2f9a8b7c6d5e4f3a2b
+                 */
+                id: components["parameters"]["TransactionId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Vote to commit or to abort
+         * @description `commit` promises that the participant can carry the transaction out and waits for the decision; `abort` is the decision. The last `commit` that is
+         *     missing commits, and its answer says so. Voting without having joined joins as well. A vote counts while its lease lives: a
+         *     participant whose lease ends before the decision aborts the transaction, also when it comes back with a new lease; after the decision nothing changes.
+         *
+         *     With `waitMs` a vote to commit waits for the decision, and the open wait keeps the lease alive. A repeated vote, and one that comes after the decision, is answered
+         *     with the decision; another vote than before is 409 `conflict`, with the first one as member `vote`. Scope: `use` on transactions.
+         */
+        post: operations["voteInTransaction"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/transactions/{id}/abort": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the transaction.
+                 * @example 7d0a3f6c5b1e4d2f9a8b7c6d5e4f3a2b
+                 */
+                id: components["parameters"]["TransactionId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Abort a transaction that is open
+         * @description For the coordinator, which is the principal that began it; for others with the scope `admin`. The answer is the decision: look at `state`, for it may have been
+         *     committed before. Repeating it does no harm. Scope: `use` on transactions for the coordinator, else `admin`.
+         */
+        post: operations["abortTransaction"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/status": {
         parameters: {
             query?: never;
@@ -1652,6 +1825,10 @@ export interface components {
             /** @description Of a membership, the name of the member. */
             member?: components["schemas"]["Name"];
             held: boolean;
+            /** @description Of a transaction, whose `name` is its id, as which participant. */
+            participant?: components["schemas"]["Name"];
+            /** @description Of a transaction, whether it has voted commit. */
+            hasVoted?: boolean;
             holdId?: string;
             requestId?: string;
             fencingToken?: components["schemas"]["FencingToken"];
@@ -2102,6 +2279,89 @@ export interface components {
                 parts: number[];
             }[];
         };
+        /**
+         * @description `open` until it is decided, once and for all.
+         * @enum {string}
+         */
+        TransactionState: "open" | "committed" | "aborted";
+        /**
+         * @description Why it was aborted. `voted`: a participant voted abort. `participant-lost`: the lease of one that had joined ended. `deadline`: not all had voted by then.
+         *     `requested`: the coordinator or an administrator asked for it.
+         * @enum {string}
+         */
+        AbortReason: "voted" | "participant-lost" | "deadline" | "requested";
+        /** @enum {string} */
+        Vote: "commit" | "abort";
+        CreateTransactionRequest: {
+            /** @description Their names. Whoever has a lease of this namespace, and the scope, may take part as any of them. */
+            participants: components["schemas"]["Name"][];
+            /** @description In so many milliseconds it is decided; counted on ZooKeeper's clock. */
+            deadlineMs: number;
+            /** @description Any JSON value that the participants shall read, for example what they are to do; at most 16 384 bytes as JSON. */
+            data?: unknown;
+            requestId?: components["schemas"]["RequestId"];
+        };
+        JoinTransactionRequest: {
+            participant: components["schemas"]["Name"];
+            requestId?: components["schemas"]["RequestId"];
+        };
+        VoteRequest: {
+            participant: components["schemas"]["Name"];
+            vote: components["schemas"]["Vote"];
+            /** @default 0 */
+            waitMs: components["schemas"]["WaitMs"];
+            requestId?: components["schemas"]["RequestId"];
+        };
+        AbortTransactionRequest: {
+            /** @description For people, shown as `note`. */
+            reason?: string;
+            requestId?: components["schemas"]["RequestId"];
+        };
+        Decided: {
+            transactionId: components["schemas"]["Name"];
+            state: components["schemas"]["TransactionState"];
+            reason?: components["schemas"]["AbortReason"];
+            /**
+             * @description Of an aborted one, because of which participants: those who voted abort, who were lost (where no replica saw which: all who were not there), or who had not
+             *     voted by the deadline.
+             */
+            causedBy?: components["schemas"]["Name"][];
+            /** @description What was said when the abort was requested. */
+            note?: string;
+        };
+        Participation: components["schemas"]["Decided"] & {
+            participant: components["schemas"]["Name"];
+            leaseId: components["schemas"]["LeaseId"];
+            ttlMs: components["schemas"]["TtlMs"];
+            expiresAt: components["schemas"]["Instant"];
+        };
+        TransactionSummary: components["schemas"]["Decided"] & {
+            /** @description Of the coordinator. */
+            principal: string;
+            participantCount: number;
+            createdAt: components["schemas"]["Instant"];
+            deadline: components["schemas"]["Instant"];
+            decidedAt?: components["schemas"]["Instant"];
+        };
+        Transaction: components["schemas"]["TransactionSummary"] & {
+            /** @description One for each participant, in the order in which they were named. */
+            votes: {
+                participant: components["schemas"]["Name"];
+                /**
+                 * @description Null of one that has not voted, or had not when it was decided.
+                 * @enum {string|null}
+                 */
+                vote: "commit" | "abort" | null;
+                /** @description While it is open, whether it takes part. */
+                joined?: boolean;
+            }[];
+            /** @description What the coordinator gave as `data`; null without. */
+            data?: unknown;
+        };
+        TransactionList: {
+            items: components["schemas"]["TransactionSummary"][];
+            nextPageToken?: string;
+        };
         /** @description RFC 9457. Further members help with the code at hand, such as `holder`, `field`, `maxBytes` or `minTtlMs`. */
         Problem: {
             /** @description The page that explains the code. */
@@ -2323,6 +2583,19 @@ export interface components {
         };
         /** @description `conflict`: the state is another, or changed in the meantime. */
         Conflict: {
+            headers: {
+                "Trace-Id": components["headers"]["TraceId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /**
+         * @description `conflict`: another lease, which lives, takes part as this participant, and `holder` says which; or the participant has voted otherwise before, and `vote` says
+         *     how. Nothing was done.
+         */
+        NotYourVote: {
             headers: {
                 "Trace-Id": components["headers"]["TraceId"];
                 [name: string]: unknown;
@@ -2578,6 +2851,13 @@ export interface components {
          * @example worker-7
          */
         Member: components["schemas"]["Name"];
+        /**
+         * @description The id of the transaction.
+         * @example 7d0a3f6c5b1e4d2f9a8b7c6d5e4f3a2b
+         */
+        TransactionId: components["schemas"]["Name"];
+        /** @description The token of a lease that is kept alive by the wait. */
+        KeptLeaseToken: components["schemas"]["LeaseToken"];
         /**
          * @description The public id of a lease.
          * @example 7d0a3f6c5b1e4d2f9a8b7c6d5e4f3a2b
@@ -5891,6 +6171,453 @@ export interface operations {
             410: components["responses"]["LeaseExpired"];
             412: components["responses"]["PreconditionFailed"];
             414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listTransactions: {
+        parameters: {
+            query?: {
+                /** @description How many items a page may have. */
+                limit?: components["parameters"]["Limit"];
+                /** @description The `nextPageToken` of the page before. */
+                pageToken?: components["parameters"]["PageToken"];
+                /**
+                 * @description Only what begins with this.
+                 * @example back
+                 */
+                prefix?: components["parameters"]["Prefix"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One page of transactions. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TransactionList"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    createTransaction: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /** @description Says the same as `requestId` in the body; one of the two is enough. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "participants": [
+                 *         "orders",
+                 *         "billing"
+                 *       ],
+                 *       "deadlineMs": 30000,
+                 *       "data": {
+                 *         "order": 4711
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["CreateTransactionRequest"];
+            };
+        };
+        responses: {
+            /** @description It is open, or was begun by an earlier try. */
+            201: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "transactionId": "7d0a3f6c5b1e4d2f9a8b7c6d5e4f3a2b",
+                     *       "state": "open",
+                     *       "principal": "anonymous",
+                     *       "participantCount": 2,
+                     *       "createdAt": "2026-01-31T09:30:00.000Z",
+                     *       "deadline": "2026-01-31T09:30:30.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TransactionSummary"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    showTransaction: {
+        parameters: {
+            query?: {
+                /**
+                 * @description How long to wait for a change, in milliseconds.
+                 * @example 30000
+                 */
+                waitMs?: components["parameters"]["WaitMs"];
+                /**
+                 * @description How long the stream may last, in milliseconds. Default and most: the replica's longest wait (55 000 unless set otherwise).
+                 * @example 30000
+                 */
+                maxMs?: components["parameters"]["MaxMs"];
+                /** @description `stale` may answer from a follower that lags behind, and spares the leader; otherwise reads are up to date. */
+                consistency?: components["parameters"]["Consistency"];
+            };
+            header?: {
+                /** @description The token of a lease that is kept alive by the wait. */
+                "Lease-Token"?: components["parameters"]["KeptLeaseToken"];
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /**
+                 * @description The ETag you have. While it is still the state, the answer is 304.
+                 * @example "4294967312"
+                 */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+                /** @description The `id` of the last event you saw; the stream resumes with the current state. */
+                "Last-Event-ID"?: components["parameters"]["LastEventId"];
+            };
+            path: {
+                /**
+                 * @description The id of the transaction.
+                 * @example 7d0a3f6c5b1e4d2f9a8b7c6d5e4f3a2b
+                 */
+                id: components["parameters"]["TransactionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The transaction. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "transactionId": "7d0a3f6c5b1e4d2f9a8b7c6d5e4f3a2b",
+                     *       "state": "aborted",
+                     *       "reason": "participant-lost",
+                     *       "causedBy": [
+                     *         "billing"
+                     *       ],
+                     *       "principal": "anonymous",
+                     *       "participantCount": 2,
+                     *       "createdAt": "2026-01-31T09:30:00.000Z",
+                     *       "deadline": "2026-01-31T09:30:30.000Z",
+                     *       "decidedAt": "2026-01-31T09:30:12.000Z",
+                     *       "votes": [
+                     *         {
+                     *           "participant": "orders",
+                     *           "vote": "commit"
+                     *         },
+                     *         {
+                     *           "participant": "billing",
+                     *           "vote": null
+                     *         }
+                     *       ],
+                     *       "data": {
+                     *         "order": 4711
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Transaction"];
+                    "text/event-stream": components["schemas"]["EventStream"];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            410: components["responses"]["LeaseExpired"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    watchTransaction: {
+        parameters: {
+            query?: {
+                /**
+                 * @description How long the stream may last, in milliseconds. Default and most: the replica's longest wait (55 000 unless set otherwise).
+                 * @example 30000
+                 */
+                maxMs?: components["parameters"]["MaxMs"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /** @description The `id` of the last event you saw; the stream resumes with the current state. */
+                "Last-Event-ID"?: components["parameters"]["LastEventId"];
+            };
+            path: {
+                /**
+                 * @description The id of the transaction.
+                 * @example 7d0a3f6c5b1e4d2f9a8b7c6d5e4f3a2b
+                 */
+                id: components["parameters"]["TransactionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["Events"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    joinTransaction: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description The token of the lease that this request is made for. Missing, it is 400 `lease-token-required`. */
+                "Lease-Token": components["parameters"]["LeaseToken"];
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /** @description Says the same as `requestId` in the body; one of the two is enough. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The id of the transaction.
+                 * @example 7d0a3f6c5b1e4d2f9a8b7c6d5e4f3a2b
+                 */
+                id: components["parameters"]["TransactionId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "participant": "billing"
+                 *     }
+                 */
+                "application/json": components["schemas"]["JoinTransactionRequest"];
+            };
+        };
+        responses: {
+            /** @description It takes part, or the transaction is decided. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Participation"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            409: components["responses"]["NotYourVote"];
+            410: components["responses"]["LeaseExpired"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    voteInTransaction: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description The token of the lease that this request is made for. Missing, it is 400 `lease-token-required`. */
+                "Lease-Token": components["parameters"]["LeaseToken"];
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /** @description Says the same as `requestId` in the body; one of the two is enough. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The id of the transaction.
+                 * @example 7d0a3f6c5b1e4d2f9a8b7c6d5e4f3a2b
+                 */
+                id: components["parameters"]["TransactionId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "participant": "billing",
+                 *       "vote": "commit",
+                 *       "waitMs": 30000
+                 *     }
+                 */
+                "application/json": components["schemas"]["VoteRequest"];
+            };
+        };
+        responses: {
+            /** @description The vote counts, or the transaction is decided; `state` says which. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "transactionId": "7d0a3f6c5b1e4d2f9a8b7c6d5e4f3a2b",
+                     *       "participant": "billing",
+                     *       "state": "committed",
+                     *       "leaseId": "7d0a3f6c5b1e4d2f9a8b7c6d5e4f3a2b",
+                     *       "ttlMs": 15000,
+                     *       "expiresAt": "2026-01-31T09:30:15.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Participation"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            409: components["responses"]["NotYourVote"];
+            410: components["responses"]["LeaseExpired"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    abortTransaction: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /** @description Says the same as `requestId` in the body; one of the two is enough. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The id of the transaction.
+                 * @example 7d0a3f6c5b1e4d2f9a8b7c6d5e4f3a2b
+                 */
+                id: components["parameters"]["TransactionId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "reason": "the customer cancelled"
+                 *     }
+                 */
+                "application/json": components["schemas"]["AbortTransactionRequest"];
+            };
+        };
+        responses: {
+            /** @description The transaction, which is decided. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Transaction"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];

@@ -11,6 +11,8 @@
  *   <root>/ns/<namespace>/groups/<name>/<member>       a member of a group (ephemeral)
  *   <root>/ns/<namespace>/shares/<group>/<of>          how so many parts were last divided among a group's members (persistent)
  *   <root>/ns/<namespace>/config/<key>                 a key of the configuration, whose name may have slashes (persistent)
+ *   <root>/ns/<namespace>/transactions/<bb>/<id>       a transaction (persistent), with those who take part below it (ephemeral)
+ *   <root>/ns/<namespace>/open-transactions/<id>       of those that are to be looked after (persistent)
  *
  * `bb` are the first two hex digits: 256 directories, so that no listing has more than a few thousand names
  * at a million leases. Names were checked at the edge and are safe as path components.
@@ -124,5 +126,21 @@ export class Layout {
 
   configKey(namespace: string, key: string): string {
     return join(this.config(namespace), key);
+  }
+
+  transactions(namespace: string): string {
+    return join(this.namespace(namespace), 'transactions');
+  }
+
+  transaction(namespace: string, id: string): string {
+    return join(this.transactions(namespace), id.slice(0, BUCKET_DIGITS), id);
+  }
+
+  openTransactions(namespace: string): string {
+    return join(this.namespace(namespace), 'open-transactions');
+  }
+
+  openTransaction(namespace: string, id: string): string {
+    return join(this.openTransactions(namespace), id);
   }
 }

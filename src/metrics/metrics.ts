@@ -14,6 +14,7 @@ export type AcquireOutcome = (typeof ACQUIRE_OUTCOMES)[number];
 
 export const CONFIG_WRITE_OUTCOMES = ['written', 'repeated', 'refused', 'unknown'] as const;
 export type ConfigWriteOutcome = (typeof CONFIG_WRITE_OUTCOMES)[number];
+export const TRANSACTION_OUTCOMES = ['committed', 'voted', 'participant-lost', 'deadline', 'requested'] as const;
 
 const WATCH_EVENT_TYPES = ['created', 'deleted', 'changed', 'children', 'reset'] as const;
 const ATTACH_REASONS = ['new', 'moved', 'evicted'] as const;
@@ -118,6 +119,19 @@ export function createMetrics(options: MetricsOptions) {
       labelNames: ['outcome'],
       registers,
     }),
+    transactionsDecidedTotal: new Counter({
+      name: 'postern_transactions_decided_total',
+      help: 'Transactions that this replica has decided: committed, or the reason for which they were aborted.',
+      labelNames: ['outcome'],
+      registers,
+    }),
+    transactionSeconds: new Histogram({
+      name: 'postern_transaction_seconds',
+      help: 'Time from the creation of a transaction to its decision, of those that this replica has decided.',
+      labelNames: ['outcome'],
+      buckets: WAIT_BUCKETS,
+      registers,
+    }),
 
     leasesAttached: new Gauge({
       name: 'postern_leases_attached',
@@ -197,6 +211,7 @@ export function createMetrics(options: MetricsOptions) {
     metrics.spuriousWakeupsTotal.inc({ kind }, 0);
     metrics.lineListingsTotal.inc({ kind }, 0);
   }
+  for (const outcome of TRANSACTION_OUTCOMES) metrics.transactionsDecidedTotal.inc({ outcome }, 0);
   for (const type of WATCH_EVENT_TYPES) metrics.watchEventsTotal.inc({ type }, 0);
   for (const outcome of CONFIG_WRITE_OUTCOMES) metrics.configWritesTotal.inc({ outcome }, 0);
   for (const reason of ATTACH_REASONS) metrics.leaseAttachesTotal.inc({ reason }, 0);

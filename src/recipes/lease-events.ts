@@ -19,10 +19,17 @@ import { parentOf } from '../zookeeper/paths.js';
 import type { Coordination } from './coordination.js';
 import { describeHolds, type OwnHold } from './holds.js';
 import type { LineObservers } from './line-observer.js';
+import { participationsOf, type OwnParticipation } from './participations.js';
 import { readNotices, type Notice } from './revocation-record.js';
 
 export type LeaseEvent =
-  | { event: 'state'; record: LeaseRecord | undefined; holds: OwnHold[]; expiresAt: number }
+  | {
+      event: 'state';
+      record: LeaseRecord | undefined;
+      holds: OwnHold[];
+      participations: OwnParticipation[];
+      expiresAt: number;
+    }
   | { event: 'granted'; hold: OwnHold }
   | { event: 'revocation-requested'; notice: Notice }
   | { event: 'lost'; hold: Pick<OwnHold, 'kind' | 'name' | 'member' | 'holdId'>; reason: 'broken' | 'missing' }
@@ -66,7 +73,8 @@ async function follow(
         readNotices(context.control, context.layout, lease.leaseId, deadline),
       ]);
       const now = new Map(holds.filter(({ held }) => held).map((hold) => [hold.holdId, hold]));
-      if (known === undefined) emit({ event: 'state', record, holds, expiresAt });
+      const participations = participationsOf(context.layout, lease, paths);
+      if (known === undefined) emit({ event: 'state', record, holds, participations, expiresAt });
       else emitChanges(context, known, now, notices, emit);
       emitNotices(notices, told, emit);
       known = now;

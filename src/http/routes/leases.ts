@@ -6,6 +6,7 @@ import type { Coordination } from '../../recipes/coordination.js';
 import { describeHolds, findHolds, type OwnHold } from '../../recipes/holds.js';
 import { followLease, type LeaseEvent } from '../../recipes/lease-events.js';
 import type { LineObservers } from '../../recipes/line-observer.js';
+import { findParticipations, participationsOf, type OwnParticipation } from '../../recipes/participations.js';
 import { readNotices, type Notice } from '../../recipes/revocation-record.js';
 import { instant } from '../../time.js';
 import type { components } from '../contract.js';
@@ -97,7 +98,8 @@ async function showLease(context: Coordination, exchange: Exchange): Promise<Ans
   const lease = await leaseOf(exchange, context.leases);
   const { record, paths, expiresAt } = await context.leases.show(lease, exchange.deadline);
   const holds = await describeHolds(context, lease, paths, exchange.deadline);
-  return { status: 200, body: describeOwnLease(lease, record, holds, expiresAt) };
+  const participations = participationsOf(context.layout, lease, paths);
+  return { status: 200, body: describeOwnLease(lease, record, holds, participations, expiresAt) };
 }
 
 async function watchLease(context: Coordination, observers: LineObservers, exchange: Exchange): Promise<EventStream> {
@@ -143,8 +145,11 @@ async function showLeaseById(context: Coordination, exchange: Exchange): Promise
   const found = await findLease(context.leases, exchange, namespace, leaseId);
   if (found === undefined)
     throw new PosternError('not-found', `There is no lease "${leaseId}" in namespace "${namespace}".`);
-  const holds = await findHolds(context, found.lease, exchange.deadline);
-  return { status: 200, body: describeLease(found.lease, found.record, holds) };
+  const [holds, participations] = await Promise.all([
+    findHolds(context, found.lease, exchange.deadline),
+    findParticipations(context, found.lease, exchange.deadline),
+  ]);
+  return { status: 200, body: describeLease(found.lease, found.record, holds, participations) };
 }
 
 /** Whether a lease that is not there has ended or has never been, nobody knows: both are 204, so that this can be repeated. */
@@ -165,7 +170,12 @@ async function findLease(
   return record === undefined || lease === undefined ? undefined : { record, lease };
 }
 
-function describeLease(lease: Lease, record: LeaseRecord | undefined, holds: readonly OwnHold[]): Schemas['Lease'] {
+function describeLease(
+  lease: Lease,
+  record: LeaseRecord | undefined,
+  holds: readonly OwnHold[],
+  participations: readonly OwnParticipation[],
+): Schemas['Lease'] {
   return {
     leaseId: lease.leaseId,
     principal: lease.principal,
@@ -174,7 +184,7 @@ function describeLease(lease: Lease, record: LeaseRecord | undefined, holds: rea
     metadata: record?.metadata ?? {},
     ttlMs: lease.ttlMs,
     since: instant(lease.grant.issuedAt),
-    holds: holds.map(describeOwnHold),
+    holds: [...holds.map(describeOwnHold), ...participations.map(describeOwnParticipation)],
   };
 }
 
@@ -182,9 +192,14 @@ function describeOwnLease(
   lease: Lease,
   record: LeaseRecord | undefined,
   holds: readonly OwnHold[],
+  participations: readonly OwnParticipation[],
   expiresAt: number,
 ): Schemas['OwnLease'] {
-  return { ...describeLease(lease, record, holds), expiresAt: instant(expiresAt) };
+  return { ...describeLease(lease, record, holds, participations), expiresAt: instant(expiresAt) };
+}
+
+function describeOwnParticipation({ transactionId, participant, hasVoted }: OwnParticipation): Schemas['Hold'] {
+  return { kind: 'transaction', name: transactionId, held: true, participant, hasVoted };
 }
 
 function describeOwnHold(hold: OwnHold): Schemas['Hold'] {
@@ -203,7 +218,10 @@ function describeOwnHold(hold: OwnHold): Schemas['Hold'] {
 function describeEvent(lease: Lease, event: LeaseEvent): ServerEvent {
   switch (event.event) {
     case 'state':
-      return { event: 'state', data: describeOwnLease(lease, event.record, event.holds, event.expiresAt) };
+      return {
+        event: 'state',
+        data: describeOwnLease(lease, event.record, event.holds, event.participations, event.expiresAt),
+      };
     case 'granted':
       return { event: 'granted', data: describeOwnHold(event.hold) };
     case 'lost':
