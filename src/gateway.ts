@@ -7,6 +7,7 @@
 import type { Config } from './config.js';
 import { createApp } from './http/app.js';
 import { createAuthentication } from './http/auth.js';
+import { barrierRoutes } from './http/routes/barriers.js';
 import { configRoutes } from './http/routes/config.js';
 import { electionRoutes } from './http/routes/elections.js';
 import { groupRoutes } from './http/routes/groups.js';
@@ -22,6 +23,7 @@ import { Leases } from './leases/leases.js';
 import { SessionBounds } from './leases/session-bounds.js';
 import type { Logger } from './log.js';
 import { createMetrics, type Metrics } from './metrics/metrics.js';
+import { BarrierObservers } from './recipes/barrier-observer.js';
 import { Cleanup } from './recipes/cleanup.js';
 import { ConfigObservers } from './recipes/config/observers.js';
 import { TidyConfig } from './recipes/config/tidy.js';
@@ -105,6 +107,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   };
   const observers = new LineObservers(control);
   const groups = new GroupObservers(control);
+  const barriers = new BarrierObservers(control, metrics);
   const memberships = new Memberships(context);
   const configuration = { observers: new ConfigObservers(context), writer: new ConfigWriter(context) };
   const transactions = new Transactions(context, (error) =>
@@ -161,6 +164,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         ...groupRoutes(context, memberships, groups),
         ...configRoutes({ context, ...configuration }),
         ...transactionRoutes(context, transactions),
+        ...barrierRoutes(context, barriers),
       },
       draining: draining.signal,
     });
@@ -199,7 +203,8 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     metrics,
     context,
     observers,
-    observed: () => observers.size + groups.size + configuration.observers.size + transactions.observers.size,
+    observed: () =>
+      observers.size + groups.size + barriers.size + configuration.observers.size + transactions.observers.size,
     configWriter: configuration.writer,
     transactions,
     async stop(withinMs = config.drainMs) {

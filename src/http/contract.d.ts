@@ -1104,6 +1104,91 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/barriers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the barriers that are raised
+         * @description In the order of their names, paged. Scope: `read` on barriers.
+         */
+        get: operations["listBarriers"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/barriers/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the barrier.
+                 * @example migration
+                 */
+                name: components["parameters"]["BarrierName"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Show whether a barrier is raised, or wait until it is lifted
+         * @description With `waitMs` and without `If-None-Match` it waits at the barrier: answered as soon as it is lifted, `raised: false`, also when it is raised anew at
+         *     once; at the end of the wait `raised: true`. With `If-None-Match` it waits until the barrier is no longer in the state of that ETag; 304 when
+         *     nothing changed in time. With `Accept: text/event-stream` it is the stream of `GET /v1/barriers/{name}/events`. Scope: `read` on barriers.
+         */
+        get: operations["showBarrier"];
+        /**
+         * Raise a barrier
+         * @description Whoever waits at it from now on waits until somebody lifts it. It stays raised when the caller is gone. Raising one that is raised does nothing.
+         *     Scope: `use` on barriers.
+         */
+        put: operations["raiseBarrier"];
+        post?: never;
+        /**
+         * Lift a barrier
+         * @description Everybody who waits at it goes on. 204 also when it is not raised. Scope: `use` on barriers.
+         */
+        delete: operations["liftBarrier"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/barriers/{name}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the barrier.
+                 * @example migration
+                 */
+                name: components["parameters"]["BarrierName"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Watch whether a barrier is raised
+         * @description A stream of server-sent events: `state` first, and again whenever the barrier was raised or lifted, with the barrier as `GET /v1/barriers/{name}`
+         *     shows it; `id` is its ETag without the quotes. It ends with `reconnect` after `maxMs`, and when the replica shuts down. `Last-Event-ID` resumes
+         *     with the current state. Scope: `read` on barriers.
+         */
+        get: operations["watchBarrier"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/groups": {
         parameters: {
             query?: never;
@@ -2212,6 +2297,20 @@ export interface components {
             items: components["schemas"]["Candidate"][];
             nextPageToken?: string;
         };
+        Barrier: {
+            name: components["schemas"]["Name"];
+            raised: boolean;
+            /** @description While it is raised, since when. */
+            since?: components["schemas"]["Instant"];
+            /** @description While it is raised, who raised it; null of an external one. */
+            principal?: string | null;
+            /** @description Whether it was raised without Postern, for example by Curator's DistributedBarrier. */
+            external?: boolean;
+        };
+        BarrierList: {
+            items: components["schemas"]["Barrier"][];
+            nextPageToken?: string;
+        };
         /** @description Any JSON value that others shall see beside the member, for example where to reach it; at most 4 096 bytes as JSON. */
         MemberValue: unknown;
         /** @description New for every membership. Public, and no credential. */
@@ -2841,6 +2940,11 @@ export interface components {
          * @example scheduler
          */
         ElectionName: components["schemas"]["Name"];
+        /**
+         * @description The name of the barrier.
+         * @example migration
+         */
+        BarrierName: components["schemas"]["Name"];
         /**
          * @description The name of the group.
          * @example workers
@@ -5376,6 +5480,265 @@ export interface operations {
                     "application/json": components["schemas"]["WaiterList"];
                 };
             };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listBarriers: {
+        parameters: {
+            query?: {
+                /** @description How many items a page may have. */
+                limit?: components["parameters"]["Limit"];
+                /** @description The `nextPageToken` of the page before. */
+                pageToken?: components["parameters"]["PageToken"];
+                /**
+                 * @description Only what begins with this.
+                 * @example back
+                 */
+                prefix?: components["parameters"]["Prefix"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One page of barriers. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BarrierList"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    showBarrier: {
+        parameters: {
+            query?: {
+                /**
+                 * @description How long to wait for a change, in milliseconds.
+                 * @example 30000
+                 */
+                waitMs?: components["parameters"]["WaitMs"];
+                /**
+                 * @description How long the stream may last, in milliseconds. Default and most: the replica's longest wait (55 000 unless set otherwise).
+                 * @example 30000
+                 */
+                maxMs?: components["parameters"]["MaxMs"];
+                /** @description `stale` may answer from a follower that lags behind, and spares the leader; otherwise reads are up to date. */
+                consistency?: components["parameters"]["Consistency"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /**
+                 * @description The ETag you have. While it is still the state, the answer is 304.
+                 * @example "4294967312"
+                 */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+                /** @description The `id` of the last event you saw; the stream resumes with the current state. */
+                "Last-Event-ID"?: components["parameters"]["LastEventId"];
+            };
+            path: {
+                /**
+                 * @description The name of the barrier.
+                 * @example migration
+                 */
+                name: components["parameters"]["BarrierName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The barrier. One that nobody raised is lifted. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Barrier"];
+                    "text/event-stream": components["schemas"]["EventStream"];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    raiseBarrier: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the barrier.
+                 * @example migration
+                 */
+                name: components["parameters"]["BarrierName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Nothing"];
+            };
+        };
+        responses: {
+            /** @description It was raised already. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Barrier"];
+                };
+            };
+            /** @description It is raised now. */
+            201: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "name": "migration",
+                     *       "raised": true,
+                     *       "since": "2026-01-31T09:30:00.000Z",
+                     *       "principal": "anonymous",
+                     *       "external": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Barrier"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    liftBarrier: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the barrier.
+                 * @example migration
+                 */
+                name: components["parameters"]["BarrierName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            204: components["responses"]["Done"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            409: components["responses"]["Conflict"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    watchBarrier: {
+        parameters: {
+            query?: {
+                /**
+                 * @description How long the stream may last, in milliseconds. Default and most: the replica's longest wait (55 000 unless set otherwise).
+                 * @example 30000
+                 */
+                maxMs?: components["parameters"]["MaxMs"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /** @description The `id` of the last event you saw; the stream resumes with the current state. */
+                "Last-Event-ID"?: components["parameters"]["LastEventId"];
+            };
+            path: {
+                /**
+                 * @description The name of the barrier.
+                 * @example migration
+                 */
+                name: components["parameters"]["BarrierName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["Events"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];

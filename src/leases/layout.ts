@@ -13,6 +13,7 @@
  *   <root>/ns/<namespace>/config/<key>                 a key of the configuration, whose name may have slashes (persistent)
  *   <root>/ns/<namespace>/transactions/<bb>/<id>       a transaction (persistent), with those who take part below it (ephemeral)
  *   <root>/ns/<namespace>/open-transactions/<id>       of those that are to be looked after (persistent)
+ *   <root>/ns/<namespace>/barriers/<name>              a barrier that is raised (persistent)
  *
  * `bb` are the first two hex digits: 256 directories, so that no listing has more than a few thousand names
  * at a million leases. Names were checked at the edge and are safe as path components.
@@ -142,5 +143,13 @@ export class Layout {
 
   openTransaction(namespace: string, id: string): string {
     return join(this.openTransactions(namespace), id);
+  }
+
+  barriers(namespace: string): string {
+    return join(this.namespace(namespace), 'barriers');
+  }
+
+  barrier(namespace: string, name: string): string {
+    return join(this.barriers(namespace), name);
   }
 }

@@ -24,7 +24,7 @@ import { isReason, unless } from '../zookeeper/errors.js';
 import type { LeaseSession } from '../zookeeper/lease-session.js';
 import type { NodeData, Stat } from '../zookeeper/operations.js';
 import { parentOf } from '../zookeeper/paths.js';
-import { OneByOne } from './one-by-one.js';
+import { Turns } from './turns.js';
 
 export interface Put {
   lease: Lease;
@@ -59,7 +59,7 @@ export class OtherOwner extends Error {
 export class Memberships {
   readonly #control: ControlSession;
   readonly #leases: Leases;
-  readonly #turns = new OneByOne();
+  readonly #turns = new Turns();
 
   constructor({ control, leases }: { control: ControlSession; leases: Leases }) {
     this.#control = control;
@@ -107,7 +107,7 @@ export class Memberships {
     deadline: number,
     work: (session: LeaseSession, attempt: number) => Promise<T>,
   ): Promise<T> {
-    return this.#turns.run(`${lease.leaseId} ${path}`, () =>
+    return this.#turns.take([`${lease.leaseId} ${path}`], deadline, () =>
       this.#leases.sessions.useRepeatedly(lease, deadline, work),
     );
   }
