@@ -172,7 +172,8 @@ for (const fault of ['loseReply', 'loseRequest'] as const) {
     const waiting = a.hold('cut', me, { waitMs: 20_000 }).then(async ({ fencingToken }) => {
       expect(await witness.holder('cut')).toBe(fencingToken);
     });
-    await a.untilWaiting('cut', 1);
+    // In line is not enough: only to a request that waits in this replica can the release hand over.
+    await eventually('it waits', async () => (await a.metric('postern_waiters', { kind: 'lock' })) === 1);
     const cut = proxy[fault](14);
     const lease = await leaseBehind(a, holder);
     await releaseLock(a.gateway.context, { lease, name: 'cut', holdId, requestId: '', deadline: soon() });
