@@ -165,6 +165,17 @@ const SETTINGS = {
     },
     { fallback: TRANSACTION_HISTORY_MS, min: 0, max: 30 * 24 * HOUR, unit: 'ms' },
   ),
+  maxMessageBytes: integer(
+    { env: 'POSTERN_MAX_MESSAGE_BYTES', sentence: 'The largest body of a message in a queue.' },
+    { fallback: MIB / 4, min: 1024, max: 900 * 1024, unit: 'bytes' },
+  ),
+  maxQueueLabels: integer(
+    {
+      env: 'POSTERN_MAX_QUEUE_LABELS',
+      sentence: 'How many queues have metrics under their own names; the others are counted together as "other".',
+    },
+    { fallback: 50, min: 0, max: 1000 },
+  ),
   drainMs: integer(
     { env: 'POSTERN_DRAIN_MS', sentence: 'How long a stopping replica lets requests finish before it cuts them off.' },
     { fallback: DRAIN_MS, min: 0, max: HOUR, unit: 'ms' },

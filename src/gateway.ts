@@ -13,6 +13,7 @@ import { electionRoutes } from './http/routes/elections.js';
 import { groupRoutes } from './http/routes/groups.js';
 import { leaseRoutes } from './http/routes/leases.js';
 import { lockRoutes } from './http/routes/locks.js';
+import { queueRoutes } from './http/routes/queues.js';
 import { operationsRoutes } from './http/routes/operations.js';
 import { transactionRoutes } from './http/routes/transactions.js';
 import { startServer, type RunningServer } from './http/server.js';
@@ -36,6 +37,10 @@ import { Lines } from './recipes/line.js';
 import { IdleDirectories } from './recipes/idle-directories.js';
 import { LineObservers } from './recipes/line-observer.js';
 import { Memberships } from './recipes/membership.js';
+import { QueueMetrics } from './recipes/queue/queue-metrics.js';
+import { QueueObservers } from './recipes/queue/queue-observers.js';
+import { Queues } from './recipes/queue/queues.js';
+import { TidyQueues } from './recipes/queue/tidy-queues.js';
 import { RevocationWatch } from './recipes/revocation-watch.js';
 import { TransactionChore } from './recipes/transaction-chore.js';
 import { Transactions } from './recipes/transaction.js';
@@ -114,6 +119,9 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     logger.warn({ err: error }, 'a transaction could not be looked after; it is tried again'),
   );
   const housekeepingTiming = options.housekeeping ?? HOUSEKEEPING_TIMING;
+  const queues = new Queues(context);
+  const queueObservers = new QueueObservers(context, queues);
+  const queueMetrics = new QueueMetrics(context, queues, config.maxQueueLabels);
   const housekeeping = new Housekeeping(
     context,
     (error) => logger.warn({ err: error }, 'housekeeping failed; it is tried again'),
@@ -122,6 +130,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       new IdleDirectories(context, housekeepingTiming.idleMs),
       new TidyConfig(context, housekeepingTiming.tombstoneMs),
       new TransactionChore(context, transactions, config.transactionHistoryMs),
+      new TidyQueues(context, queues),
     ],
   );
   const revocations = new RevocationWatch(context, (error) =>
@@ -165,6 +174,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         ...configRoutes({ context, ...configuration }),
         ...transactionRoutes(context, transactions),
         ...barrierRoutes(context, barriers),
+        ...queueRoutes({ context, queues, observers: queueObservers, maxMessageBytes: config.maxMessageBytes }),
       },
       draining: draining.signal,
     });
@@ -196,6 +206,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   }
 
   housekeeping.start();
+  queueMetrics.start();
   return {
     url: server.url,
     port: server.port,
@@ -214,6 +225,8 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       revocations.stop();
       transactions.watch.stop();
       await server.stop(withinMs);
+      queueMetrics.stop();
+      queues.close();
       await cleanup.stop();
       sessions.detachAll();
       await control.stop(performance.now() + CLOSE_CONTROL_MS);

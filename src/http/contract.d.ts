@@ -1615,6 +1615,347 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/queues": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the queues
+         * @description In the order of their names, paged. Scope: `read` on queues.
+         */
+        get: operations["listQueues"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/queues/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example orders
+                 */
+                name: components["parameters"]["QueueName"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Show a queue
+         * @description How much is in it, and how it is configured. `depth` counts the messages that are in the queue, `claimed` ones among them; `delayed` ones
+         *     are not due yet. `oldestEnqueuedAt` is null when nothing is in it. `consumersWaiting` is about a second old. Reads after a `sync`.
+         *
+         *     With `Accept: text/event-stream` it is the stream of `GET /v1/queues/{name}/events`. Scope: `read` on queues.
+         */
+        get: operations["showQueue"];
+        /**
+         * Make or configure a queue
+         * @description Replaces the configuration: what is not given has its default. Another `order` is 409 `conflict` while there are messages. A push to a name that
+         *     is not there makes a fifo queue with the defaults. Scope: `use` on queues.
+         */
+        put: operations["configureQueue"];
+        post?: never;
+        /**
+         * Delete a queue
+         * @description With messages in it 409 `conflict`, unless `force` is true. A queue of the same name that is made later is another one: no claim of the old one
+         *     means anything in it. A queue that is not there is 204, so that this can be repeated. Scope: `admin` on queues.
+         */
+        delete: operations["deleteQueue"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/queues/{name}/messages": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example orders
+                 */
+                name: components["parameters"]["QueueName"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Look at the messages of a queue
+         * @description In the order in which they would be delivered, and then those that are not due yet; nothing is taken. Scope: `read` on queues.
+         */
+        get: operations["peekMessages"];
+        put?: never;
+        /**
+         * Push messages
+         * @description All of a request or none, in one transaction. In one priority messages are delivered strictly in the order of their pushes.
+         *
+         *     A message with a `messageId` is in the queue once, however often it is pushed within the queue's `dedupWindowMs`: a push whose answer was lost is
+         *     simply repeated, at any replica; the items that had been pushed before have status 200 and the id of the first push. An `Idempotency-Key` does the same
+         *     for all messages of the request that have no `messageId`. Without either a repeated push may add a message twice.
+         *
+         *     `priority` (0 to 999, the lowest number first, 100 when it is not given) is for queues with `order: priority`. `delayMs` keeps a message back: it
+         *     becomes available no earlier than that, behind the messages that are there by then. Scope: `use` on queues.
+         */
+        post: operations["pushMessages"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/queues/{name}/messages/raw": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example orders
+                 */
+                name: components["parameters"]["QueueName"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Push one message of any type
+         * @description The body is the message, of whatever content type; it is delivered as `bodyBase64` and `contentType` in place of `body`. Otherwise as a push of one
+         *     message. Scope: `use` on queues.
+         */
+        post: operations["pushRawMessage"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/queues/{name}/pop": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example orders
+                 */
+                name: components["parameters"]["QueueName"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Pop messages: at most once
+         * @description Takes messages out of the queue. A message whose answer is lost is lost: `pop` is never `retryable`; use claim where that matters. `waitMs: 0`, the default, does
+         *     not wait. Fewer than `max` may come also where there are more. An unknown queue is an empty one, and who waits at it is served when it is made. Scope: `use` on queues.
+         */
+        post: operations["popMessages"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/queues/{name}/claim": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example orders
+                 */
+                name: components["parameters"]["QueueName"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Claim messages: at least once
+         * @description Hands messages out to this lease until it acknowledges them. When the lease ends, everything it has not acknowledged is available again, in its old place. An open wait keeps
+         *     the lease alive.
+         *
+         *     `claimMs` ends the claim after that time even while the lease lives, for a worker that hangs while its heartbeats go on; extend prolongs it. Without `requestId` (or
+         *     `Idempotency-Key`) every request gets new messages; with it a repeated request gets the same ones as long as they are not acknowledged. Claims whose answer cannot be written are taken back.
+         *     Scope: `use` on queues.
+         */
+        post: operations["claimMessages"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/queues/{name}/ack": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example orders
+                 */
+                name: components["parameters"]["QueueName"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Acknowledge claimed messages
+         * @description They are gone then. Per item: 200; 200 with `gone: true` for what this lease acknowledged before (so this can be repeated); 409 `not-holder` when the claim is lost: nothing was done, and
+         *     somebody else has the message or will get it. Scope: `use` on queues.
+         */
+        post: operations["acknowledgeMessages"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/queues/{name}/nack": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example orders
+                 */
+                name: components["parameters"]["QueueName"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Give claimed messages back
+         * @description They are available again at once, in their old place; or, with `delayMs`, after that time, behind the messages that are there by then. A message that was delivered `maxDeliveries` times goes to
+         *     the dead-letter queue, with `reason` as a note. Per item as for ack. Scope: `use` on queues.
+         */
+        post: operations["releaseMessages"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/queues/{name}/extend": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example orders
+                 */
+                name: components["parameters"]["QueueName"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Prolong claims
+         * @description The claims last `claimMs` from now on, at most the queue's `maxClaimMs`. Per item: 200 with `claimedUntil`; 409 `not-holder` when the claim is lost. Scope: `use` on queues.
+         */
+        post: operations["extendClaims"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/queues/{name}/purge": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example orders
+                 */
+                name: components["parameters"]["QueueName"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Remove all messages
+         * @description All that were there when it began, delayed ones too, but for those that are claimed. `complete: false` says that the time of the request was over first: ask again. Scope: `admin` on queues.
+         */
+        post: operations["purgeQueue"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/queues/{name}/redrive": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example orders
+                 */
+                name: components["parameters"]["QueueName"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Move all messages to another queue
+         * @description For a dead-letter queue whose cause is mended: all messages that nobody has claimed go to the end of the queue `to`, in their order, each in one transaction; their deliveries count anew. `complete: false`
+         *     says that the time of the request was over first: ask again. Scope: `admin` on queues.
+         */
+        post: operations["redriveQueue"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/queues/{name}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example orders
+                 */
+                name: components["parameters"]["QueueName"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Watch a queue
+         * @description A stream of server-sent events: `state` first, and again when something has changed, at most about twice a second, as `GET /v1/queues/{name}` shows it. It ends with `reconnect` after `maxMs`,
+         *     and when the replica shuts down. Scope: `read` on queues.
+         */
+        get: operations["watchQueue"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/status": {
         parameters: {
             query?: never;
@@ -1901,6 +2242,176 @@ export interface components {
             leaseToken: components["schemas"]["LeaseToken"];
             ttlMs: components["schemas"]["TtlMs"];
             expiresAt: components["schemas"]["Instant"];
+        };
+        /** @description Makes a repeated push no second message, within the queue's `dedupWindowMs`. */
+        MessageId: string;
+        /** @description The lowest number is delivered first. Only for queues with `order` `priority`, where 100 is the default. */
+        Priority: number;
+        /** @description How long the message is kept back, at most seven days. */
+        DelayMs: number;
+        /** @description After that time the claim ends, even while the lease lives; at most a day. */
+        ClaimMs: number;
+        /** @description Names one delivery of one message to one lease. */
+        ClaimId: string;
+        /**
+         * @description So many messages at most.
+         * @default 1
+         */
+        MaxMessages: number;
+        QueueConfig: {
+            /**
+             * @description `fifo`: in the order of the pushes. `priority`: the lowest `priority` first, in the order of the pushes inside one.
+             * @enum {string}
+             */
+            order: "fifo" | "priority";
+            /** @description A push that would bring the queue above this is 429 `queue-full`. Approximate: replicas that push at once may exceed it a little. */
+            maxDepth?: number;
+            /** @description A message that was claimed so often without an acknowledgement goes to `deadLetterQueue`, which is required with this. */
+            maxDeliveries?: number;
+            deadLetterQueue?: components["schemas"]["Name"];
+            /** @description The longest claim, and how long one without `claimMs` lasts. */
+            maxClaimMs?: components["schemas"]["ClaimMs"];
+            /**
+             * @description How long a `messageId` is remembered; 0 does not remember it.
+             * @default 300000
+             */
+            dedupWindowMs: number;
+        };
+        Queue: {
+            name: components["schemas"]["Name"];
+            depth: number;
+            claimed: number;
+            delayed: number;
+            oldestEnqueuedAt: components["schemas"]["Instant"] | null;
+            consumersWaiting: number;
+            config: components["schemas"]["QueueConfig"];
+        };
+        QueueList: {
+            items: {
+                name: components["schemas"]["Name"];
+                depth: number;
+                delayed: number;
+                config: components["schemas"]["QueueConfig"];
+            }[];
+            nextPageToken?: string;
+        };
+        /** @description For whoever reads the message; up to 20, delivered with it. */
+        MessageAttributes: {
+            [key: string]: string;
+        };
+        NewMessage: {
+            /** @description Any JSON. */
+            body: unknown;
+            priority?: components["schemas"]["Priority"];
+            delayMs?: components["schemas"]["DelayMs"];
+            messageId?: components["schemas"]["MessageId"];
+            attributes?: components["schemas"]["MessageAttributes"];
+        };
+        PushMessagesRequest: {
+            messages: components["schemas"]["NewMessage"][];
+        };
+        PushedMessage: {
+            id: string;
+            /**
+             * @description 201; 200 for one that had been pushed before.
+             * @enum {integer}
+             */
+            status: 200 | 201;
+        };
+        PushedMessages: {
+            items: components["schemas"]["PushedMessage"][];
+        };
+        /** @description Either `body`, or `bodyBase64` with its `contentType`. */
+        Message: {
+            id: string;
+            /** @description As it was pushed. */
+            body?: unknown;
+            bodyBase64?: string;
+            contentType?: string;
+            priority: components["schemas"]["Priority"];
+            attributes: components["schemas"]["MessageAttributes"];
+            enqueuedAt: components["schemas"]["Instant"];
+            /** @description How often it was handed out, this time included. */
+            deliveries: number;
+            /** @description Of a message that was delivered too often elsewhere. */
+            deadLetter?: {
+                queue: components["schemas"]["Name"];
+                reason?: string;
+            };
+        };
+        PopMessagesRequest: {
+            max?: components["schemas"]["MaxMessages"];
+            /** @default 0 */
+            waitMs: components["schemas"]["WaitMs"];
+        };
+        PoppedMessages: {
+            items: components["schemas"]["Message"][];
+        };
+        ClaimMessagesRequest: {
+            max?: components["schemas"]["MaxMessages"];
+            /** @default 0 */
+            waitMs: components["schemas"]["WaitMs"];
+            requestId?: components["schemas"]["RequestId"];
+            claimMs?: components["schemas"]["ClaimMs"];
+        };
+        ClaimedMessages: {
+            items: (components["schemas"]["Message"] & {
+                claimId: components["schemas"]["ClaimId"];
+                claimedUntil?: components["schemas"]["Instant"];
+            })[];
+        };
+        ClaimIds: components["schemas"]["ClaimId"][];
+        AcknowledgeRequest: {
+            claimIds: components["schemas"]["ClaimIds"];
+        };
+        NackRequest: {
+            claimIds: components["schemas"]["ClaimIds"];
+            delayMs?: components["schemas"]["DelayMs"];
+            /** @description Kept with a dead letter. */
+            reason?: string;
+        };
+        ExtendRequest: {
+            claimIds: components["schemas"]["ClaimIds"];
+            claimMs: components["schemas"]["ClaimMs"];
+        };
+        SettledClaims: {
+            items: ({
+                claimId: components["schemas"]["ClaimId"];
+                /** @constant */
+                status: 200;
+                /**
+                 * @description It was done before.
+                 * @constant
+                 */
+                gone?: true;
+                claimedUntil?: components["schemas"]["Instant"];
+            } | components["schemas"]["Problem"])[];
+        };
+        PeekedMessageList: {
+            items: (components["schemas"]["Message"] & {
+                /** @enum {string} */
+                state: "available" | "claimed" | "delayed";
+                /** @description The leaseId of whoever has it. */
+                claimedBy?: string;
+                claimedUntil?: components["schemas"]["Instant"];
+                dueAt?: components["schemas"]["Instant"];
+            })[];
+            nextPageToken?: string;
+        };
+        RedriveRequest: {
+            to: components["schemas"]["Name"];
+        };
+        PurgedQueue: {
+            purged: number;
+            /** @description Which stayed. */
+            claimed: number;
+            complete: boolean;
+        };
+        RedrivenQueue: {
+            redriven: number;
+            /** @description Which stayed. */
+            claimed: number;
+            complete: boolean;
         };
         /** @description Something that a lease holds, or (`held` is false) a place in line. */
         Hold: {
@@ -2804,6 +3315,17 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
+        /** @description `queue-full`: the queue has reached its `maxDepth`. Nothing was pushed. */
+        QueueFull: {
+            headers: {
+                "Trace-Id": components["headers"]["TraceId"];
+                "Retry-After": components["headers"]["RetryAfter"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
         /** @description `lease-expired`: the lease has ended and everything it held was freed. Start again with a new one. */
         LeaseExpired: {
             headers: {
@@ -2962,6 +3484,19 @@ export interface components {
         TransactionId: components["schemas"]["Name"];
         /** @description The token of a lease that is kept alive by the wait. */
         KeptLeaseToken: components["schemas"]["LeaseToken"];
+        /**
+         * @description The name of the queue.
+         * @example orders
+         */
+        QueueName: components["schemas"]["Name"];
+        /** @description Delete it with the messages in it. */
+        Force: boolean;
+        /** @description As `messageId` of a pushed message. */
+        MessageIdQuery: components["schemas"]["MessageId"];
+        /** @description As `priority` of a pushed message. */
+        PriorityQuery: components["schemas"]["Priority"];
+        /** @description As `delayMs` of a pushed message. */
+        DelayMsQuery: components["schemas"]["DelayMs"];
         /**
          * @description The public id of a lease.
          * @example 7d0a3f6c5b1e4d2f9a8b7c6d5e4f3a2b
@@ -6981,6 +7516,856 @@ export interface operations {
             413: components["responses"]["TooLarge"];
             414: components["responses"]["UriTooLong"];
             415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listQueues: {
+        parameters: {
+            query?: {
+                /** @description How many items a page may have. */
+                limit?: components["parameters"]["Limit"];
+                /** @description The `nextPageToken` of the page before. */
+                pageToken?: components["parameters"]["PageToken"];
+                /**
+                 * @description Only what begins with this.
+                 * @example back
+                 */
+                prefix?: components["parameters"]["Prefix"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One page of queues. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QueueList"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    showQueue: {
+        parameters: {
+            query?: {
+                /**
+                 * @description How long the stream may last, in milliseconds. Default and most: the replica's longest wait (55 000 unless set otherwise).
+                 * @example 30000
+                 */
+                maxMs?: components["parameters"]["MaxMs"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /** @description The `id` of the last event you saw; the stream resumes with the current state. */
+                "Last-Event-ID"?: components["parameters"]["LastEventId"];
+            };
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example orders
+                 */
+                name: components["parameters"]["QueueName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The queue. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Queue"];
+                    "text/event-stream": string;
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    configureQueue: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example orders
+                 */
+                name: components["parameters"]["QueueName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "order": "priority",
+                 *       "maxDepth": 100000,
+                 *       "maxDeliveries": 5,
+                 *       "deadLetterQueue": "orders.dead"
+                 *     }
+                 */
+                "application/json": components["schemas"]["QueueConfig"];
+            };
+        };
+        responses: {
+            /** @description It was there, and is configured so now. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Queue"];
+                };
+            };
+            /** @description It was made. */
+            201: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Queue"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteQueue: {
+        parameters: {
+            query?: {
+                /** @description Delete it with the messages in it. */
+                force?: components["parameters"]["Force"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example orders
+                 */
+                name: components["parameters"]["QueueName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            204: components["responses"]["Done"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            409: components["responses"]["Conflict"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    peekMessages: {
+        parameters: {
+            query?: {
+                /** @description How many items a page may have. */
+                limit?: components["parameters"]["Limit"];
+                /** @description The `nextPageToken` of the page before. */
+                pageToken?: components["parameters"]["PageToken"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example orders
+                 */
+                name: components["parameters"]["QueueName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One page of messages. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PeekedMessageList"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    pushMessages: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /** @description Says the same as `requestId` in the body; one of the two is enough. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example orders
+                 */
+                name: components["parameters"]["QueueName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "messages": [
+                 *         {
+                 *           "body": {
+                 *             "order": 4711
+                 *           },
+                 *           "messageId": "order-4711"
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["PushMessagesRequest"];
+            };
+        };
+        responses: {
+            /** @description All of them are in the queue. */
+            201: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "id": "5kqMlSJvT0uJqC1rVw0Yzg",
+                     *           "status": 201
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PushedMessages"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["QueueFull"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    pushRawMessage: {
+        parameters: {
+            query?: {
+                /** @description As `messageId` of a pushed message. */
+                messageId?: components["parameters"]["MessageIdQuery"];
+                /** @description As `priority` of a pushed message. */
+                priority?: components["parameters"]["PriorityQuery"];
+                /** @description As `delayMs` of a pushed message. */
+                delayMs?: components["parameters"]["DelayMsQuery"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /** @description Says the same as `requestId` in the body; one of the two is enough. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example orders
+                 */
+                name: components["parameters"]["QueueName"];
+            };
+            cookie?: never;
+        };
+        /** @description The bytes of the message. */
+        requestBody?: {
+            content: {
+                /** @example whatever it is */
+                "*/*": unknown;
+            };
+        };
+        responses: {
+            /** @description It is in the queue; `status` 200 says that it had been pushed before. */
+            201: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "5kqMlSJvT0uJqC1rVw0Yzg",
+                     *       "status": 201
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PushedMessage"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["QueueFull"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    popMessages: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example orders
+                 */
+                name: components["parameters"]["QueueName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "max": 10,
+                 *       "waitMs": 30000
+                 *     }
+                 */
+                "application/json": components["schemas"]["PopMessagesRequest"];
+            };
+        };
+        responses: {
+            /** @description The messages, in order. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PoppedMessages"];
+                };
+            };
+            204: components["responses"]["Done"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    claimMessages: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description The token of the lease that this request is made for. Missing, it is 400 `lease-token-required`. */
+                "Lease-Token": components["parameters"]["LeaseToken"];
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /** @description Says the same as `requestId` in the body; one of the two is enough. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example orders
+                 */
+                name: components["parameters"]["QueueName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "max": 10,
+                 *       "waitMs": 30000,
+                 *       "claimMs": 60000
+                 *     }
+                 */
+                "application/json": components["schemas"]["ClaimMessagesRequest"];
+            };
+        };
+        responses: {
+            /** @description The messages, in order. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ClaimedMessages"];
+                };
+            };
+            204: components["responses"]["Done"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            410: components["responses"]["LeaseExpired"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    acknowledgeMessages: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description The token of the lease that this request is made for. Missing, it is 400 `lease-token-required`. */
+                "Lease-Token": components["parameters"]["LeaseToken"];
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example orders
+                 */
+                name: components["parameters"]["QueueName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "claimIds": [
+                 *         "1k7bQ2xS4Zk"
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["AcknowledgeRequest"];
+            };
+        };
+        responses: {
+            /** @description One item per claim, in order. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "claimId": "1k7bQ2xS4Zk",
+                     *           "status": 200
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["SettledClaims"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            410: components["responses"]["LeaseExpired"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    releaseMessages: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description The token of the lease that this request is made for. Missing, it is 400 `lease-token-required`. */
+                "Lease-Token": components["parameters"]["LeaseToken"];
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example orders
+                 */
+                name: components["parameters"]["QueueName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "claimIds": [
+                 *         "1k7bQ2xS4Zk"
+                 *       ],
+                 *       "delayMs": 5000,
+                 *       "reason": "backend is down"
+                 *     }
+                 */
+                "application/json": components["schemas"]["NackRequest"];
+            };
+        };
+        responses: {
+            /** @description One item per claim, in order. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SettledClaims"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            410: components["responses"]["LeaseExpired"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    extendClaims: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description The token of the lease that this request is made for. Missing, it is 400 `lease-token-required`. */
+                "Lease-Token": components["parameters"]["LeaseToken"];
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example orders
+                 */
+                name: components["parameters"]["QueueName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "claimIds": [
+                 *         "1k7bQ2xS4Zk"
+                 *       ],
+                 *       "claimMs": 60000
+                 *     }
+                 */
+                "application/json": components["schemas"]["ExtendRequest"];
+            };
+        };
+        responses: {
+            /** @description One item per claim, in order. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SettledClaims"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            410: components["responses"]["LeaseExpired"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    purgeQueue: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example orders
+                 */
+                name: components["parameters"]["QueueName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What was removed. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PurgedQueue"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    redriveQueue: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example orders
+                 */
+                name: components["parameters"]["QueueName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "to": "orders"
+                 *     }
+                 */
+                "application/json": components["schemas"]["RedriveRequest"];
+            };
+        };
+        responses: {
+            /** @description What was moved. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RedrivenQueue"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    watchQueue: {
+        parameters: {
+            query?: {
+                /**
+                 * @description How long the stream may last, in milliseconds. Default and most: the replica's longest wait (55 000 unless set otherwise).
+                 * @example 30000
+                 */
+                maxMs?: components["parameters"]["MaxMs"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /** @description The `id` of the last event you saw; the stream resumes with the current state. */
+                "Last-Event-ID"?: components["parameters"]["LastEventId"];
+            };
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example orders
+                 */
+                name: components["parameters"]["QueueName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["Events"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];

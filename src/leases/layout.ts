@@ -14,6 +14,8 @@
  *   <root>/ns/<namespace>/transactions/<bb>/<id>       a transaction (persistent), with those who take part below it (ephemeral)
  *   <root>/ns/<namespace>/open-transactions/<id>       of those that are to be looked after (persistent)
  *   <root>/ns/<namespace>/barriers/<name>              a barrier that is raised (persistent)
+ *   <root>/ns/<namespace>/queues/<name>                which queue has that name, and how it is configured (persistent)
+ *   <root>/ns/<namespace>/queue-data/<id>              what is in it: see recipes/queue/queue-paths.ts (persistent)
  *
  * `bb` are the first two hex digits: 256 directories, so that no listing has more than a few thousand names
  * at a million leases. Names were checked at the edge and are safe as path components.
@@ -151,5 +153,23 @@ export class Layout {
 
   barrier(namespace: string, name: string): string {
     return join(this.barriers(namespace), name);
+  }
+
+  /** The directory of the names of all queues. */
+  queues(namespace: string): string {
+    return join(this.namespace(namespace), 'queues');
+  }
+
+  queue(namespace: string, name: string): string {
+    return join(this.queues(namespace), name);
+  }
+
+  /** Where the queues' contents are, under an id of their own: a name that is used again begins empty. */
+  queueContents(namespace: string): string {
+    return join(this.namespace(namespace), 'queue-data');
+  }
+
+  queueData(namespace: string, id: string): string {
+    return join(this.queueContents(namespace), id);
   }
 }

@@ -18,6 +18,9 @@ export const TRANSACTION_OUTCOMES = ['committed', 'voted', 'participant-lost', '
 
 const WATCH_EVENT_TYPES = ['created', 'deleted', 'changed', 'children', 'reset'] as const;
 const ATTACH_REASONS = ['new', 'moved', 'evicted'] as const;
+/** What is done with messages; `expire` ends a claim whose time is over. */
+export const QUEUE_OPS = ['push', 'pop', 'claim', 'ack', 'nack', 'expire', 'dead_letter', 'purge', 'redrive'] as const;
+export type QueueOp = (typeof QUEUE_OPS)[number];
 const HEARTBEAT_OUTCOMES = ['ok', 'expired', 'failed'] as const;
 
 /** A bound at each objective of the project: 1, 5, 10, 50, 100, 250 ms and the longest wait of 55 s. */
@@ -156,6 +159,35 @@ export function createMetrics(options: MetricsOptions) {
       registers,
     }),
 
+    queueDepth: new Gauge({
+      name: 'postern_queue_depth',
+      help: 'Messages in a queue, claimed ones among them, for queues that this replica has used lately. Every replica tells the same: take the maximum.',
+      labelNames: ['queue'],
+      registers,
+    }),
+    queueOldestMessageTimestampSeconds: new Gauge({
+      name: 'postern_queue_oldest_message_timestamp_seconds',
+      help: 'When the oldest message of a queue was pushed, for queues that this replica has used lately; 0 when it is empty.',
+      labelNames: ['queue'],
+      registers,
+    }),
+    queueMessagesTotal: new Counter({
+      name: 'postern_queue_messages_total',
+      help: 'Messages by what was done with them.',
+      labelNames: ['op'],
+      registers,
+    }),
+    queueClaimConflictsTotal: new Counter({
+      name: 'postern_queue_claim_conflicts_total',
+      help: 'Messages that were to be taken and had been taken by somebody else in that moment.',
+      registers,
+    }),
+    queueRedeliveriesTotal: new Counter({
+      name: 'postern_queue_redeliveries_total',
+      help: 'Messages that were handed out again because an earlier claim had ended without an acknowledgement.',
+      registers,
+    }),
+
     zookeeperRequestDurationSeconds: new Histogram({
       name: 'postern_zookeeper_request_duration_seconds',
       help: 'Time from sending a request to ZooKeeper to its reply.',
@@ -212,6 +244,7 @@ export function createMetrics(options: MetricsOptions) {
     metrics.lineListingsTotal.inc({ kind }, 0);
   }
   for (const outcome of TRANSACTION_OUTCOMES) metrics.transactionsDecidedTotal.inc({ outcome }, 0);
+  for (const op of QUEUE_OPS) metrics.queueMessagesTotal.inc({ op }, 0);
   for (const type of WATCH_EVENT_TYPES) metrics.watchEventsTotal.inc({ type }, 0);
   for (const outcome of CONFIG_WRITE_OUTCOMES) metrics.configWritesTotal.inc({ outcome }, 0);
   for (const reason of ATTACH_REASONS) metrics.leaseAttachesTotal.inc({ reason }, 0);

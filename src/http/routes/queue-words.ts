@@ -1,0 +1,78 @@
+/** Queues and messages in the words of the contract. */
+import { InvalidError } from '../../errors.js';
+import type { Delivered } from '../../recipes/queue/demand.js';
+import type { StoredMessage } from '../../recipes/queue/message.js';
+import type { PeekCursor, PeekedMessage, QueueView } from '../../recipes/queue/view.js';
+import { instant } from '../../time.js';
+import type { components } from '../contract.js';
+
+type Schemas = components['schemas'];
+
+export function showQueue(view: QueueView): Schemas['Queue'] {
+  const { oldestEnqueuedAt, ...rest } = view;
+  return { ...rest, oldestEnqueuedAt: oldestEnqueuedAt === undefined ? null : instant(oldestEnqueuedAt) };
+}
+
+export function showMessage({ message, priority, enqueuedAt, deliveries }: Delivered): Schemas['Message'] {
+  return { ...show(message), priority, enqueuedAt: instant(enqueuedAt), deliveries };
+}
+
+export function showClaimed(item: Delivered): Schemas['ClaimedMessages']['items'][number] {
+  const { claimId = '', claimedUntil } = item;
+  return {
+    ...showMessage(item),
+    claimId,
+    ...(claimedUntil === undefined ? {} : { claimedUntil: instant(claimedUntil) }),
+  };
+}
+
+export function showPeeked(item: PeekedMessage): Schemas['PeekedMessageList']['items'][number] {
+  const { message, priority, enqueuedAt, deliveries, state, claimedBy, claimedUntil, dueAt } = item;
+  return {
+    ...show(message),
+    priority,
+    enqueuedAt: instant(enqueuedAt),
+    deliveries,
+    state,
+    ...(claimedBy === undefined ? {} : { claimedBy }),
+    ...(claimedUntil === undefined ? {} : { claimedUntil: instant(claimedUntil) }),
+    ...(dueAt === undefined ? {} : { dueAt: instant(dueAt) }),
+  };
+}
+
+function show({
+  header,
+  body,
+}: StoredMessage): Pick<
+  Schemas['Message'],
+  'id' | 'body' | 'bodyBase64' | 'contentType' | 'attributes' | 'deadLetter'
+> {
+  const { i: id, t: contentType, a: attributes = {}, x: deadLetter } = header;
+  return {
+    id,
+    ...(contentType === undefined
+      ? { body: JSON.parse(body.toString('utf8')) as unknown }
+      : { bodyBase64: body.toString('base64'), contentType }),
+    attributes,
+    ...(deadLetter === undefined ? {} : { deadLetter }),
+  };
+}
+
+export function pageTokenOfCursor(cursor: PeekCursor): string {
+  return Buffer.from(JSON.stringify(cursor)).toString('base64url');
+}
+
+/** @throws InvalidError */
+export function cursorOf(pageToken: string): PeekCursor {
+  try {
+    const cursor = JSON.parse(Buffer.from(pageToken, 'base64url').toString('utf8')) as PeekCursor;
+    const known =
+      'delayed' in cursor
+        ? /^\d{1,12}\/\d{1,12}\/[\d-]{13,30}$/.test(cursor.delayed)
+        : [cursor.priority, cursor.segment, cursor.sequence].every((part) => Number.isSafeInteger(part));
+    if (known && pageTokenOfCursor(cursor) === pageToken) return cursor;
+  } catch {
+    // Said below.
+  }
+  throw new InvalidError('pageToken', pageToken, 'one that this list answered');
+}

@@ -1,0 +1,153 @@
+/**
+ * Messages that somebody has claimed, as a replica that takes from the queue sees them: it notices when a claim ends, and ends
+ * those whose time (`claimMs`) is over.
+ *
+ * Most claims are acknowledged within milliseconds; a watch for each would be two requests more per message. So a claim is looked
+ * at when it is a little old, and watched from then on. What a lease held when it ended is back in its place that much later.
+ *
+ * A claim that has run out is deleted together with a check of the delivery record at the version read just before: exactly that
+ * claim, and only when nobody has prolonged it. Any replica may do so; nothing is lost when several try, or none does for a while.
+ */
+import type { ControlSession } from '../../zookeeper/control-session.js';
+import { isReason, isTransient, zooKeeperReason } from '../../zookeeper/errors.js';
+import { claimPath, decodeClaim, recordPath, type Entry } from './entry.js';
+
+/** A claim that is older is watched. Also how late the end of a claim may be noticed. */
+const WATCH_AFTER_MS = 100;
+const TICK_MS = 50;
+const LOOKS_AT_ONCE = 256;
+const REQUEST_MS = 5_000;
+
+export interface ClaimWatchOptions {
+  control: ControlSession;
+  /** Epoch ms on the ensemble's clock. */
+  now: () => number;
+  /** The claim has ended: the message is free again, or gone. */
+  onEnded: (entry: Entry) => void;
+  onExpired: () => void;
+}
+
+export class ClaimWatch {
+  readonly #options: ClaimWatchOptions;
+  readonly #claimed = new Map<string, Entry>();
+  #timer: NodeJS.Timeout | undefined;
+  #ticking = false;
+
+  constructor(options: ClaimWatchOptions) {
+    this.#options = options;
+  }
+
+  add(entry: Entry): void {
+    this.#claimed.set(entry.path, entry);
+    this.#timer ??= setInterval(() => void this.#tick(), TICK_MS).unref();
+  }
+
+  /** What this replica itself has done with a claimed message. */
+  settled(path: string, how: 'gone' | 'free'): void {
+    const entry = this.#claimed.get(path);
+    if (entry === undefined) return;
+    this.#remove(entry);
+    if (how === 'gone') entry.state = 'gone';
+    else this.#options.onEnded(entry);
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+    for (const entry of this.#claimed.values()) entry.watch?.cancel();
+    this.#claimed.clear();
+  }
+
+  async #tick(): Promise<void> {
+    if (this.#ticking) return;
+    this.#ticking = true;
+    try {
+      const old = performance.now() - WATCH_AFTER_MS;
+      const now = this.#options.now();
+      const due: Entry[] = [];
+      for (const entry of this.#claimed.values()) {
+        if (due.length >= LOOKS_AT_ONCE) break;
+        if (entry.state !== 'claimed') this.#remove(entry);
+        else if ((entry.watch === undefined && entry.claimedAt <= old) || (entry.until ?? Infinity) <= now)
+          due.push(entry);
+      }
+      await Promise.all(due.map((entry) => this.#look(entry)));
+    } catch (error) {
+      if (!isTransient(error)) throw error; // the next tick tries again
+    } finally {
+      this.#ticking = false;
+      if (this.#claimed.size === 0) {
+        clearInterval(this.#timer);
+        this.#timer = undefined;
+      }
+    }
+  }
+
+  async #look(entry: Entry): Promise<void> {
+    if ((entry.until ?? Infinity) <= this.#options.now() && (await this.#expire(entry))) return this.#ended(entry);
+    if (entry.watch !== undefined) return;
+    const { control } = this.#options;
+    let fired = false;
+    const { value, watch } = await control.watches.getData(
+      claimPath(entry.path),
+      () => {
+        fired = true;
+        entry.watch = undefined;
+        if (this.#claimed.get(entry.path) !== entry) return;
+        // Gone, or prolonged: looked at again at once.
+        void this.#look(entry).catch(() => undefined);
+      },
+      performance.now() + REQUEST_MS,
+    );
+    if (value === undefined) return this.#ended(entry);
+    entry.until = decodeClaim(value.data)?.until;
+    if (fired || this.#claimed.get(entry.path) !== entry) watch?.cancel();
+    else entry.watch = watch;
+  }
+
+  /** @returns whether the claim has ended; not, when it was prolonged */
+  async #expire(entry: Entry): Promise<boolean> {
+    const { control, now, onExpired } = this.#options;
+    const deadline = performance.now() + REQUEST_MS;
+    const [record, claim] = [recordPath(entry.path), claimPath(entry.path)];
+    const { results } = await control.multiRead(
+      [
+        { type: 'getData', path: record },
+        { type: 'getData', path: claim },
+      ],
+      deadline,
+    );
+    const [recordNode, claimNode] = results;
+    if (recordNode === undefined || claimNode === undefined || !('data' in recordNode) || !('data' in claimNode))
+      return claimNode !== undefined && 'error' in claimNode && zooKeeperReason(claimNode.error) === 'NO_NODE';
+    entry.until = decodeClaim(claimNode.data)?.until;
+    if (entry.until === undefined || entry.until > now()) return false;
+    try {
+      await control.multi(
+        [
+          { type: 'check', path: record, version: recordNode.stat.version },
+          { type: 'delete', path: claim, version: claimNode.stat.version },
+        ],
+        deadline,
+      );
+      onExpired();
+      return true;
+    } catch (error) {
+      if (isReason(error, 'BAD_VERSION')) return false;
+      if (isReason(error, 'NO_NODE')) return true;
+      throw error;
+    }
+  }
+
+  #ended(entry: Entry): void {
+    if (this.#claimed.get(entry.path) !== entry) return;
+    this.#remove(entry);
+    if (entry.state === 'claimed') this.#options.onEnded(entry);
+  }
+
+  #remove(entry: Entry): void {
+    this.#claimed.delete(entry.path);
+    entry.watch?.cancel();
+    entry.watch = undefined;
+  }
+}

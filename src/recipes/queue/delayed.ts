@@ -1,0 +1,183 @@
+/**
+ * Messages that are not due yet. They wait apart, in directories by the time when they are due, and are moved into the queue, behind
+ * what is there by then, in the transaction that deletes them where they waited: no crash loses or doubles one.
+ *
+ * Who moves: every replica with consumers that wait, the one that has the turn when a message is due, the others a moment later, should
+ * it have died; and housekeeping, for queues that nobody asks (`tidy-queues.ts`). Whoever comes second finds it gone.
+ *
+ * What tells of a message that is due earlier than those known: one watch each on the list of directories, on the first of them, and
+ * on the first second in that. Whatever is earlier than the first message known is in one of these.
+ */
+import { isReason, isTransient, unless } from '../../zookeeper/errors.js';
+import { parentOf } from '../../zookeeper/paths.js';
+import type { Watch } from '../../zookeeper/watch.js';
+import { decodeMessage, encodeMessage } from './message.js';
+import type { Queue } from './queue.js';
+import { dueAtOf, PRIORITY_DEFAULT } from './queue-paths.js';
+import { QueueGoneError } from './queue-gone.js';
+
+/** How much later than due those move a message who do not have the turn. */
+const SECOND_ROW_MS = 150;
+/** Timers do not reach further. */
+const TIMER_MAX_MS = 60_000;
+const RETRY_MS = 200;
+const REQUEST_MS = 10_000;
+const MOVES_AT_ONCE = 100;
+
+type Listen = (path: string) => Promise<string[] | undefined>;
+
+/**
+ * The messages that are due first, in order.
+ * @param children lists a directory; undefined when it is not there
+ */
+async function firstDue(queue: Queue, children: Listen): Promise<{ directory: string; names: string[] } | undefined> {
+  const { delayed } = queue.paths;
+  const coarse = await children(delayed);
+  if (coarse === undefined) throw new QueueGoneError();
+  for (const name of byNumber(coarse)) {
+    const fine = await children(`${delayed}/${name}`);
+    for (const second of byNumber(fine ?? [])) {
+      const directory = `${delayed}/${name}/${second}`;
+      const names = await children(directory);
+      if (names !== undefined && names.length > 0) return { directory, names: names.sort() };
+    }
+  }
+  return undefined;
+}
+
+/**
+ * Moves what is due into the queue.
+ * @returns when the next one is due (epoch ms on the ensemble's clock); undefined when none waits
+ * @throws QueueGoneError
+ */
+export async function moveDue(queue: Queue, children: Listen, deadline: number): Promise<number | undefined> {
+  for (;;) {
+    const first = await firstDue(queue, children);
+    if (first === undefined) return undefined;
+    const now = await queue.ensembleNow(deadline);
+    const due = first.names.filter((name) => dueAtOf(name) <= now);
+    if (due.length === 0) return dueAtOf(first.names[0] as string);
+    for (let i = 0; i < due.length; i += MOVES_AT_ONCE) {
+      const batch = due.slice(i, i + MOVES_AT_ONCE).map((name) => `${first.directory}/${name}`);
+      const { results } = await queue.control.multiRead(
+        batch.map((path) => ({ type: 'getData', path })),
+        deadline,
+      );
+      await Promise.all(
+        results.flatMap((result, j) =>
+          'data' in result ? [moveOne(queue, batch[j] as string, result.data, result.stat.ctime, deadline)] : [],
+        ),
+      );
+    }
+    // Nobody puts anything into a second that has passed, but by a clock that differs: then it fails, or makes it anew.
+    if (due.length < first.names.length) continue;
+    for (const directory of [first.directory, parentOf(first.directory)])
+      await unless(queue.control.delete(directory, undefined, deadline), 'NO_NODE', 'NOT_EMPTY');
+  }
+}
+
+async function moveOne(queue: Queue, path: string, data: Buffer, ctime: number, deadline: number): Promise<void> {
+  const message = decodeMessage(data);
+  if (message === undefined) return;
+  const { header, body } = message;
+  await queue.lane.push({
+    arrivals: [
+      {
+        data: encodeMessage({ header: { ...header, e: header.e ?? ctime, p: undefined }, body }),
+        priority: header.p ?? PRIORITY_DEFAULT,
+        conditions: [{ type: 'delete', path }],
+      },
+    ],
+    deadline,
+    refused: (_index, _operation, error) => {
+      if (!isReason(error, 'NO_NODE')) throw error;
+      return Promise.resolve([]); // somebody else has moved it
+    },
+  });
+}
+
+/** Lists without watching. */
+export function listPlainly(queue: Queue, deadline: number): Listen {
+  return async (path) => (await unless(queue.control.getChildren(path, deadline), 'NO_NODE'))?.children;
+}
+
+/** Moves what is due while somebody waits for messages at this replica. */
+export class DelayedMover {
+  readonly #queue: Queue;
+  readonly #isFirstRow: () => boolean;
+  #watches: Watch[] = [];
+  #timer: NodeJS.Timeout | undefined;
+  #started = false;
+  #looking = false;
+  #again = false;
+
+  /** @param isFirstRow whether this replica is the one to move a message the moment that it is due */
+  constructor(queue: Queue, isFirstRow: () => boolean) {
+    this.#queue = queue;
+    this.#isFirstRow = isFirstRow;
+  }
+
+  start(): void {
+    if (this.#started) return;
+    this.#started = true;
+    void this.#look();
+  }
+
+  stop(): void {
+    this.#started = false;
+    clearTimeout(this.#timer);
+    this.#cancelWatches();
+  }
+
+  async #look(): Promise<void> {
+    if (this.#looking) {
+      this.#again = true;
+      return;
+    }
+    this.#looking = true;
+    clearTimeout(this.#timer);
+    try {
+      do {
+        this.#again = false;
+        this.#cancelWatches();
+        const deadline = performance.now() + REQUEST_MS;
+        const next = await moveDue(this.#queue, (path) => this.#listen(path, deadline), deadline);
+        if (next !== undefined) this.#schedule(next - this.#queue.context.zooKeeperClock.now());
+      } while (this.#again && this.#started);
+    } catch (error) {
+      if (error instanceof QueueGoneError) this.#started = false;
+      else if (isTransient(error)) this.#schedule(RETRY_MS);
+      else throw error;
+    } finally {
+      this.#looking = false;
+      if (!this.#started) this.stop();
+    }
+  }
+
+  #schedule(inMs: number): void {
+    clearTimeout(this.#timer);
+    const ms = Math.max(0, inMs) + (this.#isFirstRow() ? 0 : SECOND_ROW_MS);
+    this.#timer = setTimeout(() => void this.#look(), Math.min(TIMER_MAX_MS, Math.ceil(ms))).unref();
+  }
+
+  async #listen(path: string, deadline: number): Promise<string[] | undefined> {
+    const { value, watch } = await this.#queue.control.watches.getChildren(
+      path,
+      () => {
+        if (this.#started) void this.#look();
+      },
+      deadline,
+    );
+    if (watch !== undefined) this.#watches.push(watch);
+    return value?.children;
+  }
+
+  #cancelWatches(): void {
+    for (const watch of this.#watches) watch.cancel();
+    this.#watches = [];
+  }
+}
+
+function byNumber(names: readonly string[]): string[] {
+  return [...names].sort((a, b) => Number(a) - Number(b));
+}

@@ -1,0 +1,125 @@
+/**
+ * One request for messages, as it waits in its replica. Waiting costs ZooKeeper nothing.
+ *
+ *   waiting ──messages assigned──▶ taking ──taken──▶ answered
+ *      ▲  │                          │
+ *      │  ├─its wait is over─▶ answered with nothing
+ *      │  └─client gone, draining──▶ answered with nothing: nothing was taken
+ *      └──────what was assigned could not be taken───┘
+ */
+import type { Lease } from '../../leases/lease.js';
+import { NoReplyError } from '../../zookeeper/errors.js';
+import type { Entry } from './entry.js';
+import type { StoredMessage } from './message.js';
+
+/** A message that was handed out. */
+export interface Delivered {
+  message: StoredMessage;
+  priority: number;
+  /** Epoch ms. */
+  enqueuedAt: number;
+  /** How often it was handed out, this time included. */
+  deliveries: number;
+  claimId?: string | undefined;
+  /** Epoch ms: until when the claim lasts at most. */
+  claimedUntil?: number | undefined;
+  /** Of a claim: the message's node and the version of its delivery record. */
+  path: string;
+  version: number;
+}
+
+export interface ClaimTerms {
+  lease: Lease;
+  requestId: string;
+  /** How long the claim lasts at most, ms; undefined: as long as the lease. */
+  claimMs: number | undefined;
+}
+
+export interface DemandOptions {
+  /** Messages at most. */
+  max: number;
+  /** Of a claim; undefined: the messages are popped. */
+  claim: ClaimTerms | undefined;
+  /** Arrival of the request, monotonic. */
+  receivedAt: number;
+  waitMs: number;
+  /** An answer is due by then, whatever is under way; monotonic. */
+  hardDeadline: number;
+  signal: AbortSignal;
+}
+
+export class Demand {
+  readonly options: DemandOptions;
+  readonly answered: Promise<Delivered[]>;
+  /** Messages are being taken for it. */
+  taking = false;
+  over = false;
+  /** It has waited, and not only been looked at. */
+  waited = false;
+  readonly #onOver: (demand: Demand) => void;
+  #resolve!: (items: Delivered[]) => void;
+  #reject!: (error: unknown) => void;
+  readonly #timers: NodeJS.Timeout[] = [];
+  readonly #onAbort = (): void => {
+    if (!this.taking) this.end([]);
+  };
+
+  /** @param onOver called when it needs nothing any more */
+  constructor(options: DemandOptions, onOver: (demand: Demand) => void) {
+    this.options = options;
+    this.#onOver = onOver;
+    this.answered = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+    const { waitMs, receivedAt, hardDeadline, signal } = options;
+    const now = performance.now();
+    if (waitMs > 0) {
+      const onEnd = (): void => {
+        if (!this.taking) this.end([]);
+      };
+      this.#timers.push(setTimeout(onEnd, Math.max(0, receivedAt + waitMs - now)));
+    }
+    const fail = (): void =>
+      this.fail(new NoReplyError('the request for messages', 'deadline', this.taking && options.claim === undefined));
+    this.#timers.push(setTimeout(fail, Math.max(0, hardDeadline - now)));
+    signal.addEventListener('abort', this.#onAbort, { once: true });
+    if (signal.aborted) this.end([]);
+  }
+
+  /** Whether it would rather have nothing than wait (any more). */
+  get impatient(): boolean {
+    const { waitMs, receivedAt } = this.options;
+    return waitMs === 0 || performance.now() >= receivedAt + waitMs;
+  }
+
+  /** What was assigned could not be taken: it waits again, or is over when its time is. */
+  again(): void {
+    this.taking = false;
+    const { signal, waitMs } = this.options;
+    if (signal.aborted || (waitMs > 0 && this.impatient)) this.end([]);
+  }
+
+  end(items: Delivered[]): void {
+    if (this.#finish()) this.#resolve(items);
+  }
+
+  fail(error: unknown): void {
+    if (this.#finish()) this.#reject(error);
+  }
+
+  #finish(): boolean {
+    if (this.over) return false;
+    this.over = true;
+    for (const timer of this.#timers) clearTimeout(timer);
+    this.options.signal.removeEventListener('abort', this.#onAbort);
+    this.#onOver(this);
+    return true;
+  }
+}
+
+/** What goes to one demand. */
+export interface Assignment {
+  demand: Demand;
+  entries: Entry[];
+}

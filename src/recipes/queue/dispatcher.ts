@@ -1,0 +1,453 @@
+/**
+ * Hands messages to those who ask for them, in the order of the queue and in the order in which they asked.
+ *
+ * Guarantee: a message goes to one demand; in one priority in the order in which they were pushed. Nothing is taken for a client that is
+ *   known to have gone.
+ * Not guaranteed: that the answer reaches the client. A pop is then a lost message, a claim is taken back.
+ *
+ * The loop, which runs while somebody asks:
+ *
+ * 1. Have the turn (`turn.ts`). Until then: look whether there is anything at all, so that those who do not wait are answered; and when
+ *    there is and the one who has the turn does not take it, oust it.
+ * 2. Ask the head for the next messages, as many as are wanted. None: those who do not wait are answered after a look that began with
+ *    a `sync`; the others sleep until a watch says that something came.
+ * 3. Assign them. All pops go out as one transaction on the control session, with the turn's fence; every claim as a transaction on its
+ *    lease's session, which checks the fence (`take-claims.ts`). Claims do not hold up the loop.
+ * 4. What failed goes back to its place, and is read anew when it is its turn; who asked for it stays in line.
+ * 5. Pass the turn when another replica waits and this one has worked for a while.
+ *
+ * One wake-up per message: an event wakes the loop, which wakes exactly those demands that get something.
+ *
+ * Crash points. Before a transaction: nothing was taken. After it: a popped message is gone with its answer, a claimed one comes back when
+ * the lease ends or the client repeats its requestId. The turn's node goes with the replica's session, or is ousted before.
+ */
+import { LeaseExpiredError } from '../../errors.js';
+import { fullJitter, pause } from '../../time.js';
+import { isReason, isTransient, mayBeApplied, unless, ZooKeeperError } from '../../zookeeper/errors.js';
+import type { MultiOperation } from '../../zookeeper/operations.js';
+import { Demand, type Assignment, type Delivered, type DemandOptions } from './demand.js';
+import { DelayedMover } from './delayed.js';
+import { moveToDeadLetters } from './dead-letters.js';
+import { deliveriesOf, recordPath, type Entry } from './entry.js';
+import { Head } from './head.js';
+import type { Queue } from './queue.js';
+import { QueueGoneError } from './queue-gone.js';
+import { takeClaims } from './take-claims.js';
+import { decodeTaker, Turn, type TakerRecord } from './turn.js';
+
+/** What one turn of the loop takes at most. */
+const TAKE_MAX = 200;
+/** What one answer carries at most; the next request gets the rest. */
+const ANSWER_BYTES_MAX = 1024 * 1024;
+/** How long this replica works before it passes the turn to another one that waits. */
+const TURN_MS = 10;
+/** How long a replica may leave messages lying, while others wait, before it is ousted. */
+const PATIENCE_MS = 250;
+/** Without anybody asking, turn, view and watches are kept so long. */
+const IDLE_MS = 2_000;
+const REQUEST_MS = 10_000;
+const RETRY_BASE_MS = 5;
+const RETRY_CAP_MS = 500;
+const WAITING_NOTED_EVERY_MS = 1_000;
+
+export class Dispatcher {
+  readonly #queue: Queue;
+  readonly #head: Head;
+  readonly #turn: Turn;
+  readonly #delayed: DelayedMover;
+  #demands: Demand[] = [];
+  #running = false;
+  #closed = false;
+  #inFlight = 0;
+  #number = 0;
+  #workedMs = 0;
+  /** Begin of the last `sync` that was answered, monotonic. */
+  #syncedAt = -Infinity;
+  #wake: () => void = () => undefined;
+  #woken = false;
+  #idle: NodeJS.Timeout | undefined;
+  #yielding = false;
+  /** The first message that is there for the taking while another replica has the turn. */
+  #stalled: { first: string | undefined; path: string; since: number } | undefined;
+  #noted = { waiting: 0, at: -Infinity };
+
+  constructor(queue: Queue) {
+    this.#queue = queue;
+    const wake = (): void => this.#wakeUp();
+    this.#head = new Head(queue, wake);
+    this.#turn = new Turn(queue.control, queue.paths.takers, wake);
+    this.#delayed = new DelayedMover(queue, () => this.#turn.held);
+  }
+
+  get busy(): boolean {
+    return this.#running || this.#inFlight > 0;
+  }
+
+  /** Those who wait here now. */
+  get waiting(): number {
+    return this.#demands.length;
+  }
+
+  /**
+   * Takes messages; none when the wait is over before there were any.
+   * @throws LeaseExpiredError, QueueGoneError (nothing was taken), NoReplyError
+   */
+  take(options: DemandOptions): Promise<Delivered[]> {
+    if (this.#closed) return Promise.reject(new QueueGoneError());
+    const { metrics } = this.#queue.context;
+    const demand = new Demand(options, (over) => {
+      metrics.waiters.dec({ kind: 'queue' });
+      this.#demands = this.#demands.filter((other) => other !== over);
+      this.#wakeUp();
+    });
+    if (demand.over) return demand.answered;
+    metrics.waiters.inc({ kind: 'queue' });
+    this.#demands.push(demand);
+    clearTimeout(this.#idle);
+    if (this.#running) this.#wakeUp();
+    else void this.#run();
+    return demand.answered;
+  }
+
+  /** This replica has settled a claim: no need to find out. */
+  settled(path: string, how: 'gone' | 'free'): void {
+    this.#head.settled(path, how);
+  }
+
+  close(): void {
+    this.#closed = true;
+    clearTimeout(this.#idle);
+    for (const demand of [...this.#demands]) demand.fail(new QueueGoneError());
+    this.#release();
+    this.#wakeUp();
+  }
+
+  async #run(): Promise<void> {
+    this.#running = true;
+    this.#delayed.start();
+    for (let failures = 0; this.#demands.length > 0 && !this.#closed;) {
+      try {
+        await this.#step();
+        failures = 0;
+      } catch (error) {
+        if (error instanceof QueueGoneError) {
+          for (const demand of [...this.#demands]) demand.fail(error);
+          this.#release();
+        } else if (isTransient(error)) {
+          // Nothing is known for sure until there is a connection again; the demands end by their deadlines.
+          this.#head.close();
+          this.#turn.close();
+          failures += 1;
+          await pause(fullJitter(failures, RETRY_BASE_MS, RETRY_CAP_MS));
+        } else {
+          for (const demand of [...this.#demands]) demand.fail(error);
+          this.#release();
+        }
+      }
+    }
+    this.#running = false;
+    this.#delayed.stop();
+    if (this.#closed) return this.#release(); // what the last step has set meanwhile
+    if (this.#turn.held) void this.#yield();
+    this.#idle = setTimeout(() => this.#release(), IDLE_MS).unref();
+  }
+
+  async #step(): Promise<void> {
+    const deadline = performance.now() + REQUEST_MS;
+    const held = this.#turn.held;
+    await this.#turn.look(this.#record(), deadline);
+    if (!this.#turn.held) return this.#wait(deadline);
+    if (!held) {
+      this.#head.forget();
+      this.#workedMs = 0;
+    }
+    const begun = performance.now();
+    const open = this.#demands.filter(({ taking }) => !taking);
+    if (open.length === 0) return this.#sleep();
+    if (this.#turn.asked && this.#workedMs >= TURN_MS) return this.#inFlight === 0 ? this.#pass(true) : this.#sleep();
+    const wanted = Math.min(
+      TAKE_MAX,
+      open.reduce((sum, { options }) => sum + options.max, 0),
+    );
+    const found = await this.#head.next(wanted, deadline);
+    if (found.length === 0) return this.#nothing(open, deadline);
+    await this.#hand(found, deadline);
+    this.#workedMs += performance.now() - begun;
+  }
+
+  /** Another replica has the turn. */
+  async #wait(deadline: number): Promise<void> {
+    const { first } = this.#turn;
+    const [next] = await this.#head.next(1, deadline);
+    if (next === undefined) {
+      this.#stalled = undefined;
+      const open = this.#demands.filter(({ taking }) => !taking);
+      return this.#nothing(open, deadline);
+    }
+    const now = performance.now();
+    if (first === undefined || this.#stalled?.first !== first || this.#stalled.path !== next.path)
+      this.#stalled = { first, path: next.path, since: now };
+    const patience = this.#stalled.since + PATIENCE_MS - now;
+    if (patience > 0) {
+      await this.#sleep(patience);
+      // What it took meanwhile is seen by listing anew.
+      this.#head.forget();
+      return;
+    }
+    this.#stalled = undefined;
+    if (first !== undefined) await this.#turn.oust(first, deadline);
+  }
+
+  /** There is nothing to take. */
+  async #nothing(open: readonly Demand[], deadline: number): Promise<void> {
+    const impatient = open.filter((demand) => demand.impatient && !demand.over);
+    if (impatient.length > 0) {
+      if (impatient.some(({ options }) => options.receivedAt > this.#syncedAt)) {
+        // What was pushed before the request must be seen; the events of it come before the reply.
+        const begun = performance.now();
+        await this.#queue.control.sync(this.#queue.paths.data, deadline);
+        this.#syncedAt = begun;
+        if (!this.#head.quiet) return;
+      }
+      for (const demand of impatient) if (demand.options.receivedAt <= this.#syncedAt) demand.end([]);
+      return;
+    }
+    for (const demand of open) demand.waited = true;
+    await this.#noteWaiting(deadline);
+    await this.#sleep();
+  }
+
+  /** Assigns messages, pops what is to be popped, and begins to claim the rest. */
+  async #hand(found: readonly Entry[], deadline: number): Promise<void> {
+    const { maxDeliveries } = this.#queue.config;
+    const messages: Entry[] = [];
+    for (const entry of found) {
+      if (maxDeliveries === undefined || deliveriesOf(entry) < maxDeliveries) messages.push(entry);
+      else if (!(await this.#bury(entry, deadline))) return; // read anew before anything behind it
+    }
+    const pops: Assignment[] = [];
+    let next = 0;
+    for (const demand of this.#demands.filter(({ taking }) => !taking)) {
+      const entries = fill(messages.slice(next), demand.options.max);
+      if (entries.length === 0) break;
+      next += entries.length;
+      for (const entry of entries) entry.state = 'busy';
+      demand.taking = true;
+      if (demand.options.claim === undefined) pops.push({ demand, entries });
+      else void this.#claim({ demand, entries });
+    }
+    if (pops.length > 0) await this.#pop(pops, deadline);
+  }
+
+  /** @returns whether it is gone from here */
+  async #bury(entry: Entry, deadline: number): Promise<boolean> {
+    const moved = await moveToDeadLetters(this.#queue, entry, undefined, deadline);
+    if (moved) this.#head.gone(entry);
+    else this.#head.returned(entry);
+    return moved;
+  }
+
+  async #pop(assignments: readonly Assignment[], deadline: number): Promise<void> {
+    const entries = assignments.flatMap((assignment) => assignment.entries);
+    this.#number += 1;
+    const number = this.#number;
+    const operations: MultiOperation[] = [this.#turn.fence(this.#record())];
+    const owners: (Entry | undefined)[] = [undefined];
+    for (const entry of entries) {
+      if (entry.claims !== undefined) {
+        operations.push({ type: 'delete', path: recordPath(entry.path), version: entry.claims });
+        owners.push(entry);
+      }
+      operations.push({ type: 'delete', path: entry.path });
+      owners.push(entry);
+    }
+    try {
+      await this.#queue.control.multi(operations, deadline);
+      this.#popped(assignments);
+    } catch (error) {
+      if (mayBeApplied(error)) {
+        const done = await this.#wasDone(number);
+        if (done === true) return this.#popped(assignments);
+        for (const entry of entries) this.#head.returned(entry);
+        if (done === undefined) for (const { demand } of assignments) demand.fail(error);
+        else this.#again(assignments);
+        return;
+      }
+      if (error instanceof ZooKeeperError && error.failedIndex !== undefined) {
+        const culprit = owners[error.failedIndex];
+        if (culprit === undefined) this.#turn.lost();
+        else this.#conflict(culprit, error);
+        for (const entry of entries) if (entry.state === 'busy') this.#head.putBack(entry);
+        this.#again(assignments);
+        return;
+      }
+      for (const entry of entries) this.#head.putBack(entry);
+      this.#again(assignments);
+      throw error;
+    }
+  }
+
+  #popped(assignments: readonly Assignment[]): void {
+    for (const { demand, entries } of assignments) {
+      const items = entries.map((entry) => delivered(entry));
+      for (const entry of entries) this.#head.gone(entry);
+      this.#served(demand, items, 'pop');
+    }
+  }
+
+  async #claim(assignment: Assignment): Promise<void> {
+    const { demand, entries } = assignment;
+    this.#inFlight += 1;
+    try {
+      const result = await takeClaims(this.#queue, demand, entries, {
+        type: 'check',
+        path: this.#turn.path,
+      });
+      for (const { entry, error } of result.conflicts) this.#conflict(entry, error);
+      if (result.turnLost) this.#turn.lost();
+      for (const { entry, until } of result.claimed) {
+        entry.until = until;
+        if (!this.#closed) this.#head.claimed(entry);
+      }
+      for (const entry of entries) if (entry.state === 'busy') this.#head.returned(entry);
+      if (result.items.length > 0) this.#served(demand, result.items, 'claim');
+      else this.#again([assignment]);
+    } catch (error) {
+      // The lease has ended, or its session could not be reached: what was meant for it is for the next one.
+      for (const entry of entries) this.#head.returned(entry);
+      demand.fail(error);
+      if (!(error instanceof LeaseExpiredError) && !isTransient(error)) throw error;
+    } finally {
+      this.#inFlight -= 1;
+      this.#wakeUp();
+    }
+  }
+
+  #served(demand: Demand, items: Delivered[], op: 'pop' | 'claim'): void {
+    const { metrics } = this.#queue.context;
+    this.#queue.count(op, items.length);
+    const redelivered = items.filter(({ deliveries }) => deliveries > 1).length;
+    if (redelivered > 0) metrics.queueRedeliveriesTotal.inc(redelivered);
+    if (demand.waited) {
+      metrics.wakeupsTotal.inc({ kind: 'queue' });
+      metrics.handoffsTotal.inc({ kind: 'queue' });
+    }
+    demand.end(items);
+  }
+
+  #again(assignments: readonly Assignment[]): void {
+    for (const { demand } of assignments) demand.again();
+  }
+
+  /** Somebody else has taken it: not possible under the turn, but for those who take without one (a purge, a redrive). */
+  #conflict(entry: Entry, error: ZooKeeperError): void {
+    this.#queue.context.metrics.queueClaimConflictsTotal.inc();
+    if (isReason(error, 'NO_NODE') && entry.claims === undefined) this.#head.gone(entry);
+    else this.#head.returned(entry);
+  }
+
+  /** After a lost connection: whether the transaction was done; undefined when nobody knows. */
+  async #wasDone(number: number): Promise<boolean | undefined> {
+    const until = performance.now() + REQUEST_MS;
+    const { control } = this.#queue;
+    for (let attempt = 0; performance.now() < until; attempt += 1) {
+      try {
+        await control.sync(this.#turn.path, until);
+        const node = await unless(control.getData(this.#turn.path, until), 'NO_NODE');
+        return node === undefined ? undefined : decodeTaker(node.data).number >= number;
+      } catch (error) {
+        if (!isTransient(error)) throw error;
+        await pause(fullJitter(attempt, RETRY_BASE_MS, RETRY_CAP_MS));
+      }
+    }
+    return undefined;
+  }
+
+  async #pass(again: boolean): Promise<void> {
+    this.#workedMs = 0;
+    await this.#turn.pass(again, this.#record(), performance.now() + REQUEST_MS);
+  }
+
+  #record(): TakerRecord {
+    return { number: this.#number, waiting: this.#demands.length };
+  }
+
+  /** Tells the other replicas how many wait here, now and then. */
+  async #noteWaiting(deadline: number): Promise<void> {
+    const waiting = this.#demands.length;
+    const now = performance.now();
+    if (!this.#turn.joined || waiting === this.#noted.waiting || now - this.#noted.at < WAITING_NOTED_EVERY_MS) return;
+    this.#noted = { waiting, at: now };
+    const fence = this.#turn.fence(this.#record());
+    if (fence.type !== 'setData') return;
+    const written = await unless(
+      this.#queue.control.setData(fence.path, Buffer.from(fence.data), undefined, deadline),
+      'NO_NODE',
+    );
+    if (written === undefined) this.#turn.lost();
+  }
+
+  #release(): void {
+    this.#delayed.stop();
+    this.#turn.close();
+    this.#head.close();
+  }
+
+  #wakeUp(): void {
+    this.#woken = true;
+    this.#wake();
+    if (!this.#running && this.#turn.held && !this.#closed) void this.#yield();
+  }
+
+  /** Nobody asks here: the turn goes to whoever waits for it. */
+  async #yield(): Promise<void> {
+    if (this.#yielding) return;
+    this.#yielding = true;
+    try {
+      await this.#turn.look(this.#record(), performance.now() + REQUEST_MS);
+      if (this.#turn.asked && this.#inFlight === 0 && !this.#running) await this.#pass(false);
+    } catch {
+      this.#turn.close(); // who waits for it ousts this replica, should even that fail
+    } finally {
+      this.#yielding = false;
+    }
+  }
+
+  /** Until something has happened, or `ms` have passed. */
+  async #sleep(ms?: number): Promise<void> {
+    if (!this.#woken) {
+      let timer: NodeJS.Timeout | undefined;
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+        if (ms !== undefined) timer = setTimeout(resolve, ms);
+      });
+      clearTimeout(timer);
+      this.#wake = () => undefined;
+    }
+    this.#woken = false;
+  }
+}
+
+function fill(entries: readonly Entry[], max: number): Entry[] {
+  const taken: Entry[] = [];
+  let bytes = 0;
+  for (const entry of entries) {
+    bytes += entry.message?.body.length ?? 0;
+    if (taken.length === max || (taken.length > 0 && bytes > ANSWER_BYTES_MAX)) break;
+    taken.push(entry);
+  }
+  return taken;
+}
+
+function delivered(entry: Entry): Delivered {
+  const { message, priority, enqueuedAt, path } = entry;
+  if (message === undefined) throw new Error(`${path} was assigned before it was read`);
+  return {
+    message,
+    priority,
+    enqueuedAt,
+    deliveries: deliveriesOf(entry) + 1,
+    path,
+    version: (entry.claims ?? -1) + 1,
+  };
+}

@@ -1,0 +1,74 @@
+/**
+ * The claims that a lease has at a queue: what a repeated request (`requestId`) answers again, and what is shown of the lease.
+ * ZooKeeper tells a session what it owns, so nobody else's claims are looked at.
+ */
+import type { Lease } from '../../leases/lease.js';
+import { parseSequence } from '../../zookeeper/paths.js';
+import { encodeClaimId } from './claim-id.js';
+import type { Delivered } from './demand.js';
+import { decodeClaim, recordPath } from './entry.js';
+import { decodeMessage } from './message.js';
+import type { Queue } from './queue.js';
+import type { MessagePlace } from './queue-paths.js';
+
+const PLACE = /\/p(\d{3})\/s-(\d{10})\/(m-[^/]+)\/c$/;
+
+/** Where the message of a claim's node stands; undefined for the path of another node. */
+export function placeOfClaim(path: string): MessagePlace | undefined {
+  const match = PLACE.exec(path);
+  const sequence = match === null ? undefined : parseSequence(match[3] as string);
+  return match === null || sequence === undefined
+    ? undefined
+    : { priority: Number(match[1]), segment: Number(match[2]), sequence };
+}
+
+/**
+ * What this lease has claimed with that requestId and not acknowledged yet, in the order of the queue.
+ * @throws LeaseExpiredError, NoReplyError
+ */
+export function findClaims(queue: Queue, lease: Lease, requestId: string, deadline: number): Promise<Delivered[]> {
+  return queue.context.leases.sessions.useRepeatedly(lease, deadline, async (session) => {
+    const [, paths] = await Promise.all([
+      session.sync(queue.paths.data, deadline),
+      session.getEphemerals(queue.paths.data, deadline),
+    ]);
+    const claims = paths.filter((path) => placeOfClaim(path) !== undefined).sort();
+    if (claims.length === 0) return [];
+    const { results } = await session.multiRead(
+      claims.map((path) => ({ type: 'getData', path })),
+      deadline,
+    );
+    const items: Delivered[] = [];
+    for (const [i, result] of results.entries()) {
+      const record = 'data' in result ? decodeClaim(result.data) : undefined;
+      if (record?.requestId !== requestId) continue;
+      const claim = claims[i] as string;
+      const path = claim.slice(0, -'/c'.length);
+      // One by one: bodies may be large.
+      const read = await session.multiRead(
+        [
+          { type: 'getData', path },
+          { type: 'getData', path: recordPath(path) },
+        ],
+        deadline,
+      );
+      const [node, deliveries] = read.results;
+      if (node === undefined || deliveries === undefined || !('data' in node) || !('data' in deliveries)) continue;
+      const message = decodeMessage(node.data);
+      if (message === undefined) continue;
+      const place = placeOfClaim(claim) as MessagePlace;
+      const { version } = deliveries.stat;
+      items.push({
+        message,
+        priority: place.priority,
+        enqueuedAt: message.header.e ?? node.stat.ctime,
+        deliveries: (message.header.n ?? 0) + version + 1,
+        claimId: encodeClaimId(lease, { queueId: queue.id, ...place, version, until: record.until ?? 0 }),
+        claimedUntil: record.until,
+        path,
+        version,
+      });
+    }
+    return items;
+  });
+}

@@ -1,0 +1,238 @@
+/**
+ * The next messages of one priority: what a replica that takes has listed, how far it has come, and what it watches when there is
+ * nothing to take.
+ *
+ *   to be listed ──▶ taking: the listing is used up message by message, without any request but the reads ahead
+ *        ▲               │ used up: the next segment is listed; after the last one, the directory and the last segment are watched
+ *        │               ▼
+ *        └──event──── quiet: nothing can be taken, and whatever changes that is watched
+ *
+ * So the cost of taking does not depend on how much is in the queue: a listing of a thousand names serves a thousand messages, and is
+ * asked for again only when it is used up. Messages that others have claimed are stepped over and looked after by `claim-watch.ts`.
+ *
+ * A segment is left behind only when a listing taken after it was seen to be sealed (a later one exists) has nothing any more (protocol
+ * C23); then it is removed.
+ */
+import { isReason, unless } from '../../zookeeper/errors.js';
+import type { ControlSession } from '../../zookeeper/control-session.js';
+import type { Watch } from '../../zookeeper/watch.js';
+import type { Entry } from './entry.js';
+import { QueueGoneError } from './queue-gone.js';
+import { messagesIn, segmentsIn, type QueuePaths } from './queue-paths.js';
+import { READ_AHEAD, readEntries } from './read-entries.js';
+import { SegmentView } from './segment-view.js';
+
+export class PriorityHead {
+  readonly priority: number;
+  /** There is nothing to take, and whatever changes that is watched. */
+  quiet = false;
+  readonly #control: ControlSession;
+  readonly #paths: QueuePaths;
+  readonly #onChange: () => void;
+  readonly #onClaimed: (entry: Entry) => void;
+  /** Of all segments that there are; undefined: to be listed. */
+  #known: number[] | undefined;
+  readonly #segments = new Map<number, SegmentView>();
+  #directoryWatch: Watch | undefined;
+  #tailWatch: { segment: number; watch: Watch | undefined } | undefined;
+  /** The last segment has changed since it was listed. */
+  #tailChanged = false;
+
+  constructor(
+    control: ControlSession,
+    paths: QueuePaths,
+    priority: number,
+    onChange: () => void,
+    onClaimed: (entry: Entry) => void,
+  ) {
+    this.#control = control;
+    this.#paths = paths;
+    this.priority = priority;
+    this.#onChange = onChange;
+    this.#onClaimed = onClaimed;
+  }
+
+  /** Others have taken meanwhile: what is not known to be quiet is listed anew. */
+  forget(): void {
+    if (!this.quiet) this.close();
+  }
+
+  close(): void {
+    this.quiet = false;
+    this.#known = undefined;
+    for (const segment of this.#segments.values()) segment.drop();
+    this.#segments.clear();
+    this.#directoryWatch?.cancel();
+    this.#directoryWatch = undefined;
+    this.#tailWatch?.watch?.cancel();
+    this.#tailWatch = undefined;
+    this.#tailChanged = false;
+  }
+
+  /** A message that could not be taken, or whose claim has ended, may be taken again: what it is now is read when it is its turn. */
+  returned(entry: Entry): void {
+    entry.state = 'unread';
+    entry.until = undefined;
+    this.#segments.get(entry.segment)?.returned(entry);
+    this.quiet = false;
+  }
+
+  /** Puts back what was assigned and not taken. */
+  putBack(entry: Entry): void {
+    entry.state = 'ready';
+    this.#segments.get(entry.segment)?.returned(entry);
+  }
+
+  /**
+   * The next messages, in order, read: at most `wanted`, fewer also where there are more.
+   * None: there is nothing to take, and the head is quiet.
+   */
+  async next(wanted: number, deadline: number): Promise<Entry[]> {
+    for (let armed = false; ;) {
+      const found = await this.#collect(wanted, deadline);
+      if (found.length > 0) return found;
+      if (await this.#listMore(deadline)) continue;
+      if (armed) {
+        this.quiet = true;
+        return [];
+      }
+      await this.#arm(deadline);
+      armed = true;
+    }
+  }
+
+  /** Those at the front that can be taken. Where the first is unread, a number of them is read ahead. */
+  async #collect(wanted: number, deadline: number): Promise<Entry[]> {
+    for (;;) {
+      const candidates = this.#front(wanted);
+      const unread = candidates.findIndex(({ state }) => state === 'unread');
+      if (unread !== 0) return unread < 0 ? candidates : candidates.slice(0, unread);
+      await readEntries(this.#control, this.#front(READ_AHEAD), this.#onClaimed, deadline);
+    }
+  }
+
+  #front(count: number): Entry[] {
+    const front: Entry[] = [];
+    for (const number of this.#known ?? []) {
+      const segment = this.#segments.get(number);
+      if (segment === undefined) break; // not listed yet: nothing behind it may go before it
+      segment.candidates(count, front);
+      if (front.length >= count) break;
+    }
+    return front;
+  }
+
+  /** Lists what is next, without a watch. @returns false when everything that is known of is listed and used up */
+  async #listMore(deadline: number): Promise<boolean> {
+    if (this.#known === undefined) {
+      const listing = await unless(this.#control.getChildren(this.#paths.priority(this.priority), deadline), 'NO_NODE');
+      if (listing === undefined) throw new QueueGoneError();
+      this.#learn(segmentsIn(listing.children));
+      return true;
+    }
+    const last = this.#known.at(-1);
+    for (const number of [...this.#known]) {
+      const segment = this.#segments.get(number);
+      const sealed = number !== last;
+      const outdated = segment === undefined || (number === last && this.#tailChanged);
+      if (outdated || (sealed && !segment.complete && segment.empty)) {
+        if (number === last) this.#tailChanged = false;
+        await this.#list(number, sealed, deadline);
+        return true;
+      }
+      if (sealed && segment.complete && segment.empty) this.#leaveBehind(segment);
+    }
+    return false;
+  }
+
+  async #list(number: number, sealed: boolean, deadline: number): Promise<void> {
+    const path = this.#paths.segment(this.priority, number);
+    const listing = await unless(this.#control.getChildren(path, deadline), 'NO_NODE');
+    this.#take(number, listing?.children, sealed);
+  }
+
+  #take(number: number, children: readonly string[] | undefined, sealed: boolean): void {
+    if (children === undefined) {
+      // Removed by whoever found it empty.
+      this.#known = this.#known?.filter((other) => other !== number);
+      this.#segments.get(number)?.drop();
+      this.#segments.delete(number);
+      return;
+    }
+    let segment = this.#segments.get(number);
+    if (segment === undefined) {
+      segment = new SegmentView(this.priority, number, this.#paths.segment(this.priority, number));
+      this.#segments.set(number, segment);
+    }
+    segment.list(messagesIn(children));
+    segment.complete = sealed;
+  }
+
+  #learn(numbers: number[]): void {
+    this.#known = numbers;
+    for (const [number, segment] of this.#segments) {
+      if (numbers.includes(number)) continue;
+      segment.drop();
+      this.#segments.delete(number);
+    }
+  }
+
+  /** Watches what can bring something to take, and reads it behind the watch. */
+  async #arm(deadline: number): Promise<void> {
+    const { watches } = this.#control;
+    if (this.#directoryWatch === undefined) {
+      let fired = false;
+      const listing = await watches.getChildren(
+        this.#paths.priority(this.priority),
+        () => {
+          fired = true;
+          this.#directoryWatch = undefined;
+          this.#known = undefined;
+          this.#changed();
+        },
+        deadline,
+      );
+      if (listing.value === undefined) throw new QueueGoneError();
+      this.#learn(segmentsIn(listing.value.children));
+      if (fired) listing.watch?.cancel();
+      else this.#directoryWatch = listing.watch;
+    }
+    const last = this.#known?.at(-1);
+    if (last === undefined || (this.#tailWatch?.segment === last && this.#tailWatch.watch !== undefined)) return;
+    this.#tailWatch?.watch?.cancel();
+    const tail: { segment: number; watch: Watch | undefined } = { segment: last, watch: undefined };
+    this.#tailWatch = tail;
+    let fired = false;
+    const listing = await watches.getChildren(
+      this.#paths.segment(this.priority, last),
+      () => {
+        fired = true;
+        tail.watch = undefined;
+        if (this.#tailWatch !== tail) return;
+        this.#tailChanged = true;
+        this.#changed();
+      },
+      deadline,
+    );
+    if (!fired) tail.watch = listing.watch;
+    else listing.watch?.cancel();
+    this.#take(last, listing.value?.children, false);
+    if (listing.value === undefined) this.#known = undefined;
+  }
+
+  #changed(): void {
+    this.quiet = false;
+    this.#onChange();
+  }
+
+  /** Sealed and empty: nobody will ever need it again. Whoever else finds it so may be faster. */
+  #leaveBehind(segment: SegmentView): void {
+    this.#known = this.#known?.filter((number) => number !== segment.number);
+    this.#segments.delete(segment.number);
+    segment.drop();
+    this.#control.delete(segment.path, undefined, performance.now() + 10_000).catch((error: unknown) => {
+      // Somebody's view of it was older, or there is no connection: the next one who comes by tries again.
+      if (isReason(error, 'NOT_EMPTY')) this.#known = undefined;
+    });
+  }
+}

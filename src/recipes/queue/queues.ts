@@ -1,0 +1,202 @@
+/**
+ * What the names of queues stand for. One watch per queue that this replica uses tells when a queue is configured anew or deleted;
+ * after some seconds without use queue and watch are dropped.
+ *
+ * A queue is made in one transaction, by a push to a name that is not there or by its configuration; of two that do so at once one
+ * finds that the other was faster.
+ */
+import { PosternError } from '../../errors.js';
+import { SECOND } from '../../time.js';
+import { isReason, unless } from '../../zookeeper/errors.js';
+import type { Watch } from '../../zookeeper/watch.js';
+import type { Coordination } from '../coordination.js';
+import { Queue } from './queue.js';
+import {
+  decodeQueue,
+  DEFAULT_CONFIG,
+  encodeQueue,
+  newQueueId,
+  type QueueConfig,
+  type QueueRecord,
+} from './queue-config.js';
+import { PRIORITY_DEFAULT, QueuePaths } from './queue-paths.js';
+import { createPriority } from './tails.js';
+
+interface Entry {
+  queue: Queue;
+  /** Undefined once it has fired: the node has to be read again. */
+  watch: Watch | undefined;
+}
+
+/** Unused so long, a queue is dropped from memory; its view of the messages goes earlier (`dispatcher.ts`). */
+const IDLE_MS = 5 * SECOND;
+const SWEEP_EVERY_MS = SECOND;
+
+export class Queues {
+  readonly #context: Coordination;
+  readonly #entries = new Map<string, Entry>();
+  readonly #reading = new Map<string, Promise<Entry | undefined>>();
+  #sweeping: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  constructor(context: Coordination) {
+    this.#context = context;
+  }
+
+  /** Those in use here now. */
+  get open(): Queue[] {
+    return [...this.#entries.values()].map(({ queue }) => queue);
+  }
+
+  /** @returns undefined when there is no queue of that name */
+  async find(namespace: string, name: string, deadline: number): Promise<Queue | undefined> {
+    const path = this.#context.layout.queue(namespace, name);
+    const known = this.#entries.get(path);
+    if (known?.watch !== undefined) {
+      known.queue.usedAt = performance.now();
+      return known.queue;
+    }
+    let reading = this.#reading.get(path);
+    if (reading === undefined) {
+      reading = this.#read(path, namespace, name, deadline).finally(() => this.#reading.delete(path));
+      this.#reading.set(path, reading);
+    }
+    return (await reading)?.queue;
+  }
+
+  async openOrCreate(namespace: string, name: string, deadline: number): Promise<Queue> {
+    for (;;) {
+      const queue = await this.find(namespace, name, deadline);
+      if (queue !== undefined) return queue;
+      await this.create(namespace, name, DEFAULT_CONFIG, deadline);
+    }
+  }
+
+  /** @throws PosternError `not-found` */
+  async expect(namespace: string, name: string, deadline: number): Promise<Queue> {
+    const queue = await this.find(namespace, name, deadline);
+    if (queue === undefined)
+      throw new PosternError('not-found', `There is no queue "${name}" in namespace "${namespace}".`);
+    return queue;
+  }
+
+  /** Whoever found that the contents are gone looks the name up anew. */
+  async reopen(queue: Queue, deadline: number): Promise<void> {
+    const path = this.#context.layout.queue(queue.namespace, queue.name);
+    const entry = this.#entries.get(path);
+    if (entry?.queue === queue) this.#drop(path, entry);
+    await this.#context.control.sync(path, deadline);
+  }
+
+  /** @returns false when it was there already */
+  async create(namespace: string, name: string, config: QueueConfig, deadline: number): Promise<boolean> {
+    const { control, layout } = this.#context;
+    const id = newQueueId();
+    const path = layout.queue(namespace, name);
+    const paths = new QueuePaths(layout.queueData(namespace, id));
+    for (;;) {
+      try {
+        await control.multi(
+          [
+            { type: 'create', path, data: encodeQueue({ id, config }) },
+            { type: 'create', path: paths.data },
+            { type: 'create', path: paths.takers },
+            { type: 'create', path: paths.pushers },
+            { type: 'create', path: paths.delayed },
+            { type: 'create', path: paths.dedup },
+            ...createPriority(paths, PRIORITY_DEFAULT),
+          ],
+          deadline,
+        );
+        return true;
+      } catch (error) {
+        if (isReason(error, 'NODE_EXISTS')) return false;
+        if (!isReason(error, 'NO_NODE')) throw error;
+        await control.ensurePath(layout.queues(namespace), deadline);
+        await control.ensurePath(layout.queueContents(namespace), deadline);
+      }
+    }
+  }
+
+  /** Reads what a name stands for now. Whoever changes it does so at the version read. */
+  async read(
+    namespace: string,
+    name: string,
+    deadline: number,
+  ): Promise<{ record: QueueRecord; version: number } | undefined> {
+    const { control, layout } = this.#context;
+    const path = layout.queue(namespace, name);
+    await control.sync(path, deadline);
+    const node = await unless(control.getData(path, deadline), 'NO_NODE');
+    const record = node === undefined ? undefined : decodeQueue(node.data);
+    return node === undefined || record === undefined ? undefined : { record, version: node.stat.version };
+  }
+
+  /** Calls `listener` once when a queue of that name may have appeared. @returns undefined when there is one */
+  async appearance(
+    namespace: string,
+    name: string,
+    listener: () => void,
+    deadline: number,
+  ): Promise<Watch | undefined> {
+    const path = this.#context.layout.queue(namespace, name);
+    const { value, watch } = await this.#context.control.watches.exists(path, listener, deadline);
+    if (value === undefined) return watch;
+    watch?.cancel();
+    return undefined;
+  }
+
+  close(): void {
+    this.#closed = true;
+    clearInterval(this.#sweeping);
+    for (const [path, entry] of this.#entries) this.#drop(path, entry);
+  }
+
+  async #read(path: string, namespace: string, name: string, deadline: number): Promise<Entry | undefined> {
+    const { control } = this.#context;
+    let changed = false;
+    const onChange = (): void => {
+      changed = true;
+      const entry = this.#entries.get(path);
+      if (entry !== undefined) entry.watch = undefined;
+    };
+    let node = await control.watches.getData(path, onChange, deadline);
+    if (node.value === undefined) {
+      // This server may be behind the one that made it.
+      await control.sync(path, deadline);
+      node = await control.watches.getData(path, onChange, deadline);
+    }
+    const known = this.#entries.get(path);
+    const record = node.value === undefined ? undefined : decodeQueue(node.value.data);
+    if (record === undefined || this.#closed) {
+      node.watch?.cancel();
+      if (known !== undefined) this.#drop(path, known);
+      return undefined;
+    }
+    if (known !== undefined && known.queue.id !== record.id) this.#drop(path, known);
+    const queue = known?.queue.id === record.id ? known.queue : new Queue(this.#context, this, namespace, name, record);
+    queue.config = record.config;
+    queue.usedAt = performance.now();
+    const entry = { queue, watch: changed ? undefined : node.watch };
+    this.#entries.set(path, entry);
+    this.#sweeping ??= setInterval(() => this.#sweep(), SWEEP_EVERY_MS).unref();
+    return entry;
+  }
+
+  #sweep(): void {
+    const now = performance.now();
+    for (const [path, entry] of this.#entries) {
+      if (entry.queue.busy) entry.queue.usedAt = now;
+      else if (now - entry.queue.usedAt > IDLE_MS) this.#drop(path, entry);
+    }
+    if (this.#entries.size > 0) return;
+    clearInterval(this.#sweeping);
+    this.#sweeping = undefined;
+  }
+
+  #drop(path: string, entry: Entry): void {
+    if (this.#entries.get(path) === entry) this.#entries.delete(path);
+    entry.watch?.cancel();
+    entry.queue.close();
+  }
+}

@@ -1,0 +1,156 @@
+/**
+ * Claims messages for one lease: one transaction on the lease's session.
+ *
+ *   check(the turn's node)                                    nobody else takes
+ *   for each message: create(m/d) or setData(m/d, its version)  one more delivery, exactly counted
+ *                     create(m/c, ephemeral)                     the claim, which goes with the lease
+ *
+ * It runs on the lease's session, so a lease that has ended claims nothing. When the reply is lost the claims are looked for by the try's own mark
+ * (`a` in their data): found, they were made; not found after a `sync`, they were not, because a session's requests keep their order.
+ *
+ * One message that cannot be claimed fails the whole transaction: the others are tried again without it (protocol T8).
+ */
+import { randomBytes } from 'node:crypto';
+import { isReason, unless, ZooKeeperError } from '../../zookeeper/errors.js';
+import type { LeaseSession } from '../../zookeeper/lease-session.js';
+import type { MultiOperation } from '../../zookeeper/operations.js';
+import { encodeClaimId } from './claim-id.js';
+import type { ClaimTerms, Delivered, Demand } from './demand.js';
+import { claimPath, decodeClaim, deliveriesOf, encodeClaim, recordPath, type Entry } from './entry.js';
+import type { Queue } from './queue.js';
+
+export interface Claimed {
+  items: Delivered[];
+  claimed: { entry: Entry; until: number | undefined }[];
+  conflicts: { entry: Entry; error: ZooKeeperError }[];
+  turnLost: boolean;
+}
+
+const EMPTY = Buffer.alloc(0);
+
+/** @throws LeaseExpiredError, NoReplyError: then nothing is claimed, or goes back with the lease */
+export async function takeClaims(
+  queue: Queue,
+  demand: Demand,
+  entries: readonly Entry[],
+  fence: MultiOperation,
+): Promise<Claimed> {
+  const { claim, hardDeadline } = demand.options;
+  const { lease, requestId, claimMs } = claim as ClaimTerms;
+  const attempt = randomBytes(8).toString('base64url');
+  const conflicts: Claimed['conflicts'] = [];
+  let open = [...entries];
+  const until = await untilOf(queue, claimMs, hardDeadline);
+  const data = encodeClaim({
+    a: attempt,
+    leaseId: lease.leaseId,
+    ...(requestId === '' ? {} : { requestId }),
+    until,
+  });
+  const result = (turnLost: boolean): Claimed => ({ items: [], claimed: [], conflicts, turnLost });
+  const outcome = await queue.context.leases.sessions.useRepeatedly(lease, hardDeadline, async (session, tries) => {
+    if (tries > 0 && (await wasMade(session, open, attempt, hardDeadline))) return 'made';
+    while (open.length > 0) {
+      const { operations, owners } = operationsFor(open, fence, data);
+      try {
+        await session.multi(operations, hardDeadline);
+        return 'made';
+      } catch (error) {
+        if (!(error instanceof ZooKeeperError) || error.failedIndex === undefined) throw error;
+        const culprit = owners[error.failedIndex];
+        if (culprit === undefined) {
+          if (isReason(error, 'NO_NODE')) return 'turn-lost';
+          throw error;
+        }
+        conflicts.push({ entry: culprit, error });
+        open = open.filter((entry) => entry !== culprit);
+      }
+    }
+    return 'none';
+  });
+  if (outcome !== 'made') return result(outcome === 'turn-lost');
+  const claimed = open.map((entry) => ({ entry, item: claimedItem(queue, claim as ClaimTerms, entry, until) }));
+  for (const { entry, item } of claimed) entry.claims = item.version;
+  return {
+    items: claimed.map(({ item }) => item),
+    claimed: open.map((entry) => ({ entry, until })),
+    conflicts,
+    turnLost: false,
+  };
+}
+
+/** Epoch ms on the ensemble's clock until when a claim lasts; undefined: as long as its lease. */
+async function untilOf(queue: Queue, claimMs: number | undefined, deadline: number): Promise<number | undefined> {
+  const ms = claimMs ?? queue.config.maxClaimMs;
+  return ms === undefined ? undefined : Math.ceil((await queue.ensembleNow(deadline)) + ms);
+}
+
+function operationsFor(
+  entries: readonly Entry[],
+  fence: MultiOperation,
+  data: Buffer,
+): { operations: MultiOperation[]; owners: (Entry | undefined)[] } {
+  const operations: MultiOperation[] = [fence];
+  const owners: (Entry | undefined)[] = [undefined];
+  for (const entry of entries) {
+    const path = recordPath(entry.path);
+    operations.push(
+      entry.claims === undefined
+        ? { type: 'create', path, data: EMPTY }
+        : { type: 'setData', path, data: EMPTY, version: entry.claims },
+      { type: 'create', path: claimPath(entry.path), data, mode: 'ephemeral' },
+    );
+    owners.push(entry, entry);
+  }
+  return { operations, owners };
+}
+
+/** Whether an earlier transaction of this try, whose reply was lost, was done. */
+async function wasMade(
+  session: LeaseSession,
+  entries: readonly Entry[],
+  attempt: string,
+  deadline: number,
+): Promise<boolean> {
+  const [first] = entries;
+  if (first === undefined) return false;
+  await session.sync(first.path, deadline);
+  const node = await unless(session.getData(claimPath(first.path), deadline), 'NO_NODE');
+  return node !== undefined && decodeClaim(node.data)?.a === attempt;
+}
+
+function claimedItem(queue: Queue, { lease }: ClaimTerms, entry: Entry, until: number | undefined): Delivered {
+  const { message, priority, segment, sequence, enqueuedAt, path } = entry;
+  if (message === undefined) throw new Error(`${path} was assigned before it was read`);
+  const version = (entry.claims ?? -1) + 1;
+  return {
+    message,
+    priority,
+    enqueuedAt,
+    deliveries: deliveriesOf(entry) + 1,
+    claimId: encodeClaimId(lease, { queueId: queue.id, priority, segment, sequence, version, until: until ?? 0 }),
+    claimedUntil: until,
+    path,
+    version,
+  };
+}
+
+/** Takes claims back that the client was not told of. What cannot be said now goes with the lease. */
+export async function takeBack(queue: Queue, items: readonly Delivered[], deadline: number): Promise<void> {
+  await Promise.all(
+    items.map(async ({ path, version }) => {
+      await unless(
+        queue.control.multi(
+          [
+            { type: 'check', path: recordPath(path), version },
+            { type: 'delete', path: claimPath(path) },
+          ],
+          deadline,
+        ),
+        'NO_NODE',
+        'BAD_VERSION',
+      );
+      queue.dispatcher.settled(path, 'free');
+    }),
+  );
+}

@@ -1,0 +1,30 @@
+/** The bounds of one transaction: ZooKeeper takes a packet of at most 1 MiB (`jute.maxbuffer`), path names and all. */
+import { PosternError } from '../../errors.js';
+import type { MultiOperation } from '../../zookeeper/operations.js';
+
+/** What one transaction may have, so that with the ensemble's own additions it stays below 1 MiB. */
+export const TRANSACTION_BYTES_MAX = 960 * 1024;
+/** A transaction of many requests is kept smaller: it holds up everybody behind it. */
+export const GROUP_BYTES_MAX = 256 * 1024;
+export const GROUP_OPERATIONS_MAX = 400;
+/** Headers, lengths, versions and the ACL of one operation. */
+const OPERATION_BYTES = 96;
+
+export function bytesOf(operation: MultiOperation): number {
+  const data = operation.type === 'create' || operation.type === 'setData' ? (operation.data?.length ?? 0) : 0;
+  return OPERATION_BYTES + operation.path.length + data;
+}
+
+export function bytesOfAll(operations: readonly MultiOperation[]): number {
+  return operations.reduce((sum, operation) => sum + bytesOf(operation), 0);
+}
+
+/** @throws PosternError `too-large`, before anything is sent */
+export function checkTransaction(bytes: number): void {
+  if (bytes <= TRANSACTION_BYTES_MAX) return;
+  throw new PosternError(
+    'too-large',
+    `The messages take ${bytes} bytes in ZooKeeper; one request is one transaction, which takes at most ${TRANSACTION_BYTES_MAX}. Push them in several requests.`,
+    { members: { maxBytes: TRANSACTION_BYTES_MAX, bytes } },
+  );
+}

@@ -1,0 +1,218 @@
+/**
+ * Whose turn it is to take from a queue: one replica at a time, the first of those that stand in `takers`.
+ *
+ * Without turns, replicas that take at once all reach for the same first messages: all but one fail, and none of them
+ * may reach further without breaking the order. With turns nobody fails; a replica that has the turn takes for all its consumers, and
+ * passes it on after a few milliseconds of work when another one stands behind it.
+ *
+ *   apart ──join──▶ waiting ──all before me have gone──▶ held ──pass──▶ waiting | apart
+ *                      └────────────my node was deleted──────┴──────▶ apart
+ *
+ * The turn is more than a courtesy: every transaction that takes writes or checks the node of its replica (`fence`), so a
+ * replica that has lost the turn without knowing takes nothing. So whoever waits behind one that does not move although there is
+ * something to take (it was stopped, or cut off) deletes its node, and goes on.
+ *
+ * Who wakes whom: a waiting replica watches the one before it, with a child watch (a data watch would fire at every take); the one that
+ * holds watches the directory, to know whether others wait.
+ */
+import type { ControlSession } from '../../zookeeper/control-session.js';
+import { isReason, unless } from '../../zookeeper/errors.js';
+import type { MultiOperation } from '../../zookeeper/operations.js';
+import { baseName, compareSequences, parseSequence } from '../../zookeeper/paths.js';
+import type { Watch } from '../../zookeeper/watch.js';
+import { QueueGoneError } from './queue-gone.js';
+
+const PREFIX = 't-';
+
+/** What a taker's node says. */
+export interface TakerRecord {
+  /** Of its last transaction: tells after a lost connection whether it was done. */
+  number: number;
+  /** Consumers that wait at this replica. */
+  waiting: number;
+}
+
+export function encodeTaker({ number, waiting }: TakerRecord): Buffer {
+  return Buffer.from(`${number} ${waiting}`);
+}
+
+export function decodeTaker(data: Buffer): TakerRecord {
+  const [number = 0, waiting = 0] = data.toString('utf8').split(' ').map(Number);
+  return { number, waiting };
+}
+
+export class Turn {
+  readonly #control: ControlSession;
+  readonly #directory: string;
+  readonly #onChange: () => void;
+  #name: string | undefined;
+  #held = false;
+  #asked = false;
+  /** The first in line, when that is not this replica. */
+  #first: string | undefined;
+  #watch: Watch | undefined;
+  /** The watch has fired, or was never set. */
+  #stale = true;
+  #looking: Promise<void> | undefined;
+
+  constructor(control: ControlSession, directory: string, onChange: () => void) {
+    this.#control = control;
+    this.#directory = directory;
+    this.#onChange = onChange;
+  }
+
+  get held(): boolean {
+    return this.#held;
+  }
+
+  /** Another replica waits for its turn. */
+  get asked(): boolean {
+    return this.#asked;
+  }
+
+  /** This replica stands in line, or holds. */
+  get joined(): boolean {
+    return this.#name !== undefined;
+  }
+
+  /** Who is the first; undefined when that is this replica, or unknown. */
+  get first(): string | undefined {
+    return this.#first;
+  }
+
+  /** The node that every transaction of this turn writes or checks. */
+  get path(): string {
+    return `${this.#directory}/${this.#name ?? ''}`;
+  }
+
+  /** Makes a transaction fail unless this replica still has the turn. */
+  fence(record: TakerRecord): MultiOperation {
+    return { type: 'setData', path: this.path, data: encodeTaker(record) };
+  }
+
+  /** Joins if need be, and looks who is first if that may have changed. @throws QueueGoneError */
+  look(record: TakerRecord, deadline: number): Promise<void> {
+    this.#looking ??= this.#look(record, deadline).finally(() => (this.#looking = undefined));
+    return this.#looking;
+  }
+
+  /** Lets the next one take. @param again this replica wants another turn, behind those who wait */
+  async pass(again: boolean, record: TakerRecord, deadline: number): Promise<void> {
+    const { path } = this;
+    this.#leave();
+    const operations: MultiOperation[] = [{ type: 'delete', path }];
+    if (again)
+      operations.push({
+        type: 'create',
+        path: `${this.#directory}/${PREFIX}`,
+        data: encodeTaker(record),
+        mode: 'ephemeral-sequential',
+      });
+    const results = await unless(this.#control.multi(operations, deadline), 'NO_NODE');
+    const created = results?.at(-1);
+    if (created?.type === 'create') this.#name = baseName(created.path);
+  }
+
+  /** A transaction has found that the node is gone. */
+  lost(): void {
+    this.#leave();
+  }
+
+  /** Takes the first one out of line, who does not take. */
+  async oust(first: string, deadline: number): Promise<void> {
+    await unless(this.#control.delete(`${this.#directory}/${first}`, undefined, deadline), 'NO_NODE');
+    this.#stale = true;
+  }
+
+  close(): void {
+    if (this.#name === undefined) return;
+    const { path } = this;
+    this.#leave();
+    // Left behind it stands in the way of others until they oust it, or until the session ends.
+    this.#control.delete(path, undefined, performance.now() + 5_000).catch(() => undefined);
+  }
+
+  #leave(): void {
+    this.#watch?.cancel();
+    this.#watch = undefined;
+    this.#name = undefined;
+    this.#held = false;
+    this.#asked = false;
+    this.#stale = true;
+  }
+
+  async #look(record: TakerRecord, deadline: number): Promise<void> {
+    if (this.#name === undefined) await this.#join(record, deadline);
+    if (this.#stale) await this.#read(deadline);
+  }
+
+  async #join(record: TakerRecord, deadline: number): Promise<void> {
+    try {
+      const { path } = await this.#control.create(
+        `${this.#directory}/${PREFIX}`,
+        encodeTaker(record),
+        { mode: 'ephemeral-sequential' },
+        deadline,
+      );
+      this.#name = baseName(path);
+    } catch (error) {
+      if (isReason(error, 'NO_NODE')) throw new QueueGoneError();
+      throw error;
+    }
+  }
+
+  async #read(deadline: number): Promise<void> {
+    const { watches } = this.#control;
+    for (;;) {
+      this.#watch?.cancel();
+      this.#watch = undefined;
+      let fired = false;
+      const onEvent = (): void => {
+        fired = true;
+        this.#watch = undefined;
+        this.#stale = true;
+        this.#onChange();
+      };
+      const listing = await unless(this.#control.getChildren(this.#directory, deadline), 'NO_NODE');
+      if (listing === undefined) throw new QueueGoneError();
+      const line = sorted(listing.children);
+      const mine = line.indexOf(this.#name ?? '');
+      if (mine < 0) return this.#leave();
+      if (mine === 0) {
+        const { value, watch } = await watches.getChildren(this.#directory, onEvent, deadline);
+        const now = sorted(value?.children ?? []);
+        if (now[0] !== this.#name) {
+          watch?.cancel();
+          return this.#leave();
+        }
+        this.#held = true;
+        this.#asked = now.length > 1;
+        this.#first = undefined;
+        this.#settle(watch, fired);
+        return;
+      }
+      this.#held = false;
+      this.#first = line[0];
+      const { value, watch } = await watches.getChildren(
+        `${this.#directory}/${line[mine - 1] as string}`,
+        onEvent,
+        deadline,
+      );
+      if (value === undefined) continue;
+      this.#settle(watch, fired);
+      return;
+    }
+  }
+
+  #settle(watch: Watch | undefined, fired: boolean): void {
+    this.#stale = fired;
+    if (fired) watch?.cancel();
+    else this.#watch = watch;
+  }
+}
+
+function sorted(children: readonly string[]): string[] {
+  return children
+    .filter((name) => parseSequence(name) !== undefined)
+    .sort((a, b) => compareSequences(parseSequence(a) as number, parseSequence(b) as number));
+}
