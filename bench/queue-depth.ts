@@ -1,0 +1,257 @@
+/**
+ * What the depth of a queue costs: push, pop, claim and acknowledge at queues of several depths, in turns within one run, and the first pop of
+ * a replica that has just started on the deepest one.
+ *
+ *   npx tsx bench/queue-depth.ts [--depths 100,1000,10000,100000,1000000] [--rounds 5] [--operations 1000] [--clients 16] [--heap 4g]
+ *
+ * Starts a ZooKeeper and gateways of its own (built code: run `npm run build` first) on loopback and stops them at the end. Median and p99
+ * are of single requests over all rounds; `against the second` divides medians of rounds by those of the second depth, round by round.
+ */
+import { spawn, type ChildProcess } from 'node:child_process';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { Pool } from 'undici';
+import { checkJava, provideZooKeeper, startZooKeeperServer } from '../scripts/lib/zookeeper.mjs';
+
+const { values } = parseArgs({
+  options: {
+    depths: { type: 'string', default: '100,1000,10000,100000,1000000' },
+    rounds: { type: 'string', default: '5' },
+    operations: { type: 'string', default: '1000' },
+    clients: { type: 'string', default: '16' },
+    heap: { type: 'string', default: '4g' },
+  },
+});
+const DEPTHS = values.depths.split(',').map(Number);
+const ROUNDS = Number(values.rounds);
+const OPERATIONS = Number(values.operations);
+const CLIENTS = Number(values.clients);
+const FILL_AT_ONCE = 1_000;
+const FILLERS = 2;
+/** Of utime and stime in /proc: the kernel's USER_HZ, 100 on every Linux. */
+const TICKS_PER_SECOND = 100;
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const dataDir = await mkdtemp(join(tmpdir(), 'postern-bench-'));
+const [zooKeeperPort, gatewayPort] = [await freePort(), await freePort()];
+const { classpath, version } = await provideZooKeeper({ cacheDir: join(root, '.cache') });
+const zookeeper = await startZooKeeperServer({
+  java: await checkJava(),
+  classpath,
+  dataDir,
+  clientPort: zooKeeperPort,
+  tickTime: 2_000,
+  jvmFlags: [`-Xmx${values.heap}`],
+  config: { maxClientCnxns: '0', snapCount: '1000000' },
+});
+let gateway = startGateway();
+const pool = new Pool(`http://127.0.0.1:${gatewayPort}`, { connections: 128, pipelining: 1 });
+
+type Op = 'push' | 'pop' | 'claim' | 'ack';
+const OPS: readonly Op[] = ['push', 'pop', 'claim', 'ack'];
+
+interface Measured {
+  /** ms of single requests, by round. */
+  times: number[][];
+  /** Requests per second, by round. */
+  rates: number[];
+}
+
+try {
+  await untilReady();
+  const { leaseToken } = (await call('POST', '/v1/leases', { ttlMs: 30_000 })) as { leaseToken: string };
+  const heartbeat = setInterval(() => void call('POST', '/v1/leases/self/heartbeat', undefined, leaseToken), 5_000);
+  const fillRates: number[] = [];
+  for (const depth of DEPTHS) fillRates.push(await fill(depth));
+  console.log(
+    `ZooKeeper ${version}; ${CLIENTS} clients, ${OPERATIONS} requests of each kind in each of ${ROUNDS} rounds`,
+  );
+  await round(DEPTHS[0] as number, leaseToken, new Map()); // warm-up
+  const results = DEPTHS.map(() => new Map<Op, Measured>());
+  const memory: number[] = [];
+  for (let i = 0; i < ROUNDS; i += 1)
+    for (const [j, depth] of DEPTHS.entries()) {
+      await round(depth, leaseToken, results[j] as Map<Op, Measured>);
+      memory[j] = (await usage(gateway.pid as number)).rssKiB;
+    }
+  clearInterval(heartbeat);
+  const reference = results[1] ?? results[0];
+  for (const op of OPS) {
+    console.log(op);
+    console.table(
+      DEPTHS.map((depth, j) => {
+        const { times, rates } = results[j]?.get(op) as Measured;
+        const all = times.flat();
+        const other = (reference?.get(op) as Measured).times;
+        return {
+          depth,
+          'per second': Math.round(median(rates)),
+          'median, ms': digits(median(all)),
+          'p99, ms': digits(quantile(all, 0.99)),
+          'against the second': digits(median(times.map((some, i) => median(some) / median(other[i] as number)))),
+          'replica, MiB': Math.round((memory[j] ?? 0) / 1024),
+          ...(op === 'push' ? { 'bulk push, messages/s': Math.round(fillRates[j] as number) } : {}),
+        };
+      }),
+    );
+  }
+  const deepest = Math.max(...DEPTHS);
+  gateway.kill('SIGKILL');
+  gateway = startGateway();
+  await untilReady();
+  await metrics(); // begins the count of the event loop's delays anew
+  const from = performance.now();
+  await call('POST', `/v1/queues/depth-${deepest}/pop`, {});
+  const firstPopMs = performance.now() - from;
+  console.table({
+    'cold start on, messages': deepest,
+    'first pop, ms': digits(firstPopMs),
+    'longest stall of the event loop, ms': digits(
+      metricOf(await metrics(), 'postern_nodejs_eventloop_lag_max_seconds') * 1_000,
+    ),
+    'memory of the replica, MiB': Math.round((await usage(gateway.pid as number)).rssKiB / 1024),
+  });
+} finally {
+  await pool.destroy();
+  gateway.kill('SIGKILL');
+  await zookeeper.stop();
+  await rm(dataDir, { recursive: true, force: true });
+}
+
+/** @returns messages per second */
+async function fill(depth: number): Promise<number> {
+  const from = performance.now();
+  let left = depth;
+  await Promise.all(
+    Array.from({ length: FILLERS }, async () => {
+      while (left > 0) {
+        const count = Math.min(FILL_AT_ONCE, left);
+        left -= count;
+        const messages = Array.from({ length: count }, (_, i) => ({ body: i }));
+        await call('POST', `/v1/queues/depth-${depth}/messages`, { messages });
+      }
+    }),
+  );
+  return depth / ((performance.now() - from) / 1_000);
+}
+
+/** Each kind of request once through; the depth is the same afterwards. */
+async function round(depth: number, leaseToken: string, into: Map<Op, Measured>): Promise<void> {
+  const path = `/v1/queues/depth-${depth}`;
+  const claimIds: string[] = [];
+  const push = (): Promise<unknown> => call('POST', `${path}/messages`, { messages: [{ body: 0 }] });
+  await measure('push', into, push);
+  await measure('pop', into, () => call('POST', `${path}/pop`, {}));
+  await measure('push', new Map(), push);
+  await measure('claim', into, async () => {
+    const { items } = (await call('POST', `${path}/claim`, {}, leaseToken)) as { items: { claimId: string }[] };
+    claimIds.push((items[0] as { claimId: string }).claimId);
+  });
+  await measure('ack', into, () => call('POST', `${path}/ack`, { claimIds: [claimIds.pop()] }, leaseToken));
+}
+
+async function measure(op: Op, into: Map<Op, Measured>, request: () => Promise<unknown>): Promise<void> {
+  const times: number[] = [];
+  const from = performance.now();
+  let left = OPERATIONS;
+  await Promise.all(
+    Array.from({ length: CLIENTS }, async () => {
+      while (left > 0) {
+        left -= 1;
+        const sentAt = performance.now();
+        await request();
+        times.push(performance.now() - sentAt);
+      }
+    }),
+  );
+  const measured = into.get(op) ?? { times: [], rates: [] };
+  measured.times.push(times);
+  measured.rates.push(OPERATIONS / ((performance.now() - from) / 1_000));
+  into.set(op, measured);
+}
+
+async function call(method: 'POST' | 'GET', path: string, body?: unknown, leaseToken?: string): Promise<unknown> {
+  const response = await pool.request({
+    method,
+    path,
+    headers: { 'content-type': 'application/json', ...(leaseToken === undefined ? {} : { 'lease-token': leaseToken }) },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  const text = await response.body.text();
+  if (response.statusCode !== 200 && response.statusCode !== 201)
+    throw new Error(`${method} ${path} was answered ${response.statusCode}: ${text}`);
+  return JSON.parse(text);
+}
+
+async function metrics(): Promise<string> {
+  return (await pool.request({ method: 'GET', path: '/metrics' })).body.text();
+}
+
+function startGateway(): ChildProcess {
+  return spawn(process.execPath, [join(root, 'dist/main.js')], {
+    env: {
+      PATH: process.env['PATH'],
+      POSTERN_ZOOKEEPER: `127.0.0.1:${zooKeeperPort}`,
+      POSTERN_PORT: String(gatewayPort),
+      POSTERN_LOG_LEVEL: 'warn',
+    },
+    stdio: ['ignore', 'inherit', 'inherit'],
+  });
+}
+
+function median(values: readonly number[]): number {
+  return quantile(values, 0.5);
+}
+
+function quantile(values: readonly number[], q: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))] ?? NaN;
+}
+
+function digits(value: number): number {
+  return Math.round(value * 100) / 100;
+}
+
+async function usage(pid: number): Promise<{ rssKiB: number; cpuSeconds: number }> {
+  const [status, stat] = await Promise.all([
+    readFile(`/proc/${pid}/status`, 'utf8'),
+    readFile(`/proc/${pid}/stat`, 'utf8'),
+  ]);
+  const rssKiB = Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]);
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return { rssKiB, cpuSeconds: (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND };
+}
+
+function metricOf(text: string, name: string): number {
+  return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1]);
+}
+
+async function untilReady(): Promise<void> {
+  for (const deadline = performance.now() + 30_000; performance.now() < deadline;) {
+    try {
+      const { statusCode, body } = await pool.request({ method: 'GET', path: '/readyz' });
+      await body.dump();
+      if (statusCode === 200) return;
+    } catch {
+      // not listening yet
+    }
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  throw new Error('the gateway did not become ready');
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer().once('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address();
+      server.close(() =>
+        address !== null && typeof address === 'object' ? resolve(address.port) : reject(new Error('no port')),
+      );
+    });
+  });
+}
