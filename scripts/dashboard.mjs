@@ -100,6 +100,82 @@ const ROWS = [
     ],
   },
   {
+    title: 'Queues',
+    panels: [
+      {
+        title: 'Depth',
+        about:
+          'Messages in each queue, claimed ones among them. Beyond POSTERN_MAX_QUEUE_LABELS queues are counted together as "other".',
+        unit: 'short',
+        queries: [[`max by (queue) (${now('postern_queue_depth')})`, '{{queue}}']],
+      },
+      {
+        title: 'Age of the oldest message',
+        about: 'Since the oldest message that is still in the queue was pushed. Empty queues have none.',
+        unit: 's',
+        queries: [
+          [`time() - (min by (queue) (${now('postern_queue_oldest_message_timestamp_seconds')} > 0))`, '{{queue}}'],
+        ],
+      },
+      {
+        title: 'Messages',
+        about: 'Messages by what was done with them.',
+        unit: 'ops',
+        queries: [[sum('op', rate('postern_queue_messages_total')), '{{op}}']],
+      },
+      {
+        title: 'Conflicts between consumers',
+        about:
+          "Messages that somebody else had taken in that moment, for each that was taken. Many: replicas get in each other's way.",
+        unit: 'percentunit',
+        queries: [
+          [
+            `sum(${rate('postern_queue_claim_conflicts_total')}) / (sum(${rate('postern_queue_messages_total', 'op=~"claim|pop"')}) > 0)`,
+            'conflicts',
+          ],
+        ],
+      },
+      {
+        title: 'Redeliveries',
+        about: 'Messages that were handed out again, because an earlier claim ended without an acknowledgement.',
+        unit: 'ops',
+        queries: [
+          [`sum(${rate('postern_queue_redeliveries_total')})`, 'again'],
+          [`sum(${rate('postern_queue_messages_total', 'op="dead_letter"')})`, 'given up: to the dead letters'],
+        ],
+      },
+      {
+        title: 'Consumers that wait',
+        about: 'Pops and claims that wait for a message.',
+        unit: 'short',
+        queries: [[sum('instance', now('postern_waiters', 'kind="queue"')), '{{instance}}']],
+      },
+    ],
+  },
+  {
+    title: 'Configuration and transactions',
+    panels: [
+      {
+        title: 'Writes of configuration',
+        about: 'Written, found done by an earlier try, refused, or of unknown outcome.',
+        unit: 'ops',
+        queries: [[sum('outcome', rate('postern_config_writes_total')), '{{outcome}}']],
+      },
+      {
+        title: 'Transactions decided',
+        about: 'Committed, or why they were aborted.',
+        unit: 'ops',
+        queries: [[sum('outcome', rate('postern_transactions_decided_total')), '{{outcome}}']],
+      },
+      {
+        title: 'Time to a decision',
+        about: 'From the creation of a transaction to its decision: all but one in a hundred are faster.',
+        unit: 's',
+        queries: [[quantile(0.99, 'outcome', 'postern_transaction_seconds'), '{{outcome}} p99']],
+      },
+    ],
+  },
+  {
     title: 'Leases',
     panels: [
       {
@@ -295,7 +371,8 @@ function dashboard() {
   return {
     uid: 'postern',
     title: 'Postern',
-    description: 'Herd and contention first, then leases, ZooKeeper, HTTP and the processes.',
+    description:
+      'Herd and contention first, then queues, configuration, transactions, leases, ZooKeeper, HTTP and the processes.',
     tags: ['postern', 'zookeeper'],
     schemaVersion: 39,
     version: 1,

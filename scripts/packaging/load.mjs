@@ -1,6 +1,6 @@
 /**
- * Traffic of every kind, so that there is something to measure: clients that contend for locks, permits and leadership, heartbeat,
- * look, and are refused.
+ * Traffic of every kind, so that there is something to measure: clients that contend for locks, permits, leadership and messages,
+ * heartbeat, write, vote, look, and are refused.
  */
 const CLIENTS = 6;
 const TTL_MS = 5_000;
@@ -65,6 +65,17 @@ async function session(call, label) {
   await used('POST', '/v1/elections/busy/campaign', { waitMs: WAIT_MS, value: label });
   await used('POST', '/v1/elections/busy/resign', {});
   await call('GET', '/v1/locks/busy');
+  await call('POST', '/v1/queues/busy/messages', {
+    body: { messages: [{ body: label }, { body: label }, { body: label }] },
+  });
+  const claimed = await used('POST', '/v1/queues/busy/claim', { max: 1 });
+  const claimIds = (claimed?.items ?? []).map(({ claimId }) => claimId);
+  if (claimIds.length > 0) await used('POST', '/v1/queues/busy/ack', { claimIds });
+  await call('POST', '/v1/queues/busy/pop', { body: { waitMs: WAIT_MS } });
+  await call('PUT', `/v1/config/load/${label}`, { body: { label } });
+  const begun = await call('POST', '/v1/transactions', { body: { participants: [label], deadlineMs: TTL_MS } });
+  if (begun?.transactionId !== undefined)
+    await used('POST', `/v1/transactions/${begun.transactionId}/vote`, { participant: label, vote: 'commit' });
   await used('DELETE', '/v1/leases/self');
   // One that falls silent: its lease expires.
   if (label === 'client-0') await call('POST', '/v1/leases', { body: { ttlMs: SHORT_TTL_MS } });

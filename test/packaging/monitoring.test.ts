@@ -2,6 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
+import { begin, vote } from '../http/transaction-client.js';
+import { eventually } from '../support/eventually.js';
 import { spawnReplica, type ReplicaProcess } from '../support/start-gateway.js';
 import { Exposition, groupingOf, selectorsOf } from './promql.js';
 
@@ -51,7 +53,14 @@ beforeAll(async () => {
   await replica.release('seen', holder);
   expect((await waited).status).toBe(200);
   await replica.release('seen', waiter);
-  page = new Exposition((await replica.call('GET', '/metrics')).body as string);
+  await replica.expect(201, 'POST', '/v1/queues/seen/messages', { body: { messages: [{ body: 1 }] } });
+  const id = await begin(replica, ['only']);
+  await vote(replica, id, holder, 'only');
+  // How deep queues are is counted now and then.
+  page = await eventually('the queue is counted', async () => {
+    const found = new Exposition((await replica.call('GET', '/metrics')).body as string);
+    return found.hasValue('postern_queue_depth', 'queue', 'seen') && found;
+  });
 });
 afterAll(() => replica[Symbol.asyncDispose]());
 
