@@ -9,6 +9,7 @@ import { createApp } from './http/app.js';
 import { createAuthentication } from './http/auth.js';
 import { barrierRoutes } from './http/routes/barriers.js';
 import { configRoutes } from './http/routes/config.js';
+import { counterRoutes } from './http/routes/counters.js';
 import { electionRoutes } from './http/routes/elections.js';
 import { groupRoutes } from './http/routes/groups.js';
 import { leaseRoutes } from './http/routes/leases.js';
@@ -30,6 +31,8 @@ import { ConfigObservers } from './recipes/config/observers.js';
 import { TidyConfig } from './recipes/config/tidy.js';
 import { ConfigWriter } from './recipes/config/write.js';
 import type { Coordination } from './recipes/coordination.js';
+import { TidyCounterMarks } from './recipes/counter/tidy.js';
+import { CounterWriter } from './recipes/counter/writer.js';
 import { GrantedHolds } from './recipes/granted-holds.js';
 import { GroupObservers } from './recipes/group-observer.js';
 import { HOUSEKEEPING_TIMING, Housekeeping, type HousekeepingTiming } from './recipes/housekeeping.js';
@@ -77,9 +80,9 @@ export interface Gateway {
   readonly observers: LineObservers;
   /** Of all kinds: what this replica observes for its clients now. */
   observed(): number;
-  /** Configuration keys that are being written. */
-  readonly configWriter: Pick<ConfigWriter, 'size'>;
   readonly transactions: Transactions;
+  /** Configuration keys and counters that are being written. */
+  writing(): number;
   /** Lets go gracefully, by force after `withinMs` (default: the setting). */
   stop(withinMs?: number): Promise<void>;
 }
@@ -118,6 +121,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const transactions = new Transactions(context, (error) =>
     logger.warn({ err: error }, 'a transaction could not be looked after; it is tried again'),
   );
+  const counters = new CounterWriter(context);
   const housekeepingTiming = options.housekeeping ?? HOUSEKEEPING_TIMING;
   const queues = new Queues(context);
   const queueObservers = new QueueObservers(context, queues);
@@ -131,6 +135,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       new TidyConfig(context, housekeepingTiming.tombstoneMs),
       new TransactionChore(context, transactions, config.transactionHistoryMs),
       new TidyQueues(context, queues),
+      new TidyCounterMarks(context, housekeepingTiming.counterMarkMs),
     ],
   );
   const revocations = new RevocationWatch(context, (error) =>
@@ -175,6 +180,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         ...transactionRoutes(context, transactions),
         ...barrierRoutes(context, barriers),
         ...queueRoutes({ context, queues, observers: queueObservers, maxMessageBytes: config.maxMessageBytes }),
+        ...counterRoutes(context, counters),
       },
       draining: draining.signal,
     });
@@ -216,7 +222,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     observers,
     observed: () =>
       observers.size + groups.size + barriers.size + configuration.observers.size + transactions.observers.size,
-    configWriter: configuration.writer,
+    writing: () => configuration.writer.size + counters.size,
     transactions,
     async stop(withinMs = config.drainMs) {
       if (draining.signal.aborted) return;

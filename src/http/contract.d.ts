@@ -1956,6 +1956,86 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/counters": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the counters in use
+         * @description Every counter that was ever changed, by name, paged. Scope: `read` on counters.
+         */
+        get: operations["listCounters"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/counters/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the counter.
+                 * @example visits
+                 */
+                name: components["parameters"]["CounterName"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Read a counter
+         * @description One that was never changed is 0. Scope: `read` on counters.
+         */
+        get: operations["showCounter"];
+        /**
+         * Set a counter
+         * @description To `value`, whatever it is, or with `expected` only if it is that: else 412 `version-mismatch`, with the present `value`. Repeated with
+         *     its `requestId` (or `Idempotency-Key`) within five minutes it does nothing again and answers what the first try did. Scope: `use` on counters.
+         */
+        put: operations["setCounter"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/counters/{name}/add": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the counter.
+                 * @example visits
+                 */
+                name: components["parameters"]["CounterName"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Add to a counter
+         * @description `by` may be negative. The answer is the counter right after this addition. Exact, however many add through however many replicas at
+         *     once. What would pass 2^53 - 1 either way is 422, with the present `value`, and is not added. With a `requestId` (or
+         *     `Idempotency-Key`) it counts once, however often it is repeated within five minutes, through any replica; a repeat answers what the
+         *     first try did, and the same `requestId` with another `by` is 422. Scope: `use` on counters.
+         */
+        post: operations["addToCounter"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/status": {
         parameters: {
             query?: never;
@@ -2230,6 +2310,29 @@ export interface components {
         };
         WrittenConfig: {
             items: components["schemas"]["WrittenOperation"][];
+        };
+        /**
+         * Format: int64
+         * @description A whole number that JSON numbers hold exactly.
+         */
+        CounterValue: number;
+        Counter: {
+            name: components["schemas"]["Name"];
+            value: components["schemas"]["CounterValue"];
+        };
+        CounterList: {
+            items: components["schemas"]["Counter"][];
+            nextPageToken?: string;
+        };
+        AddToCounterRequest: {
+            by: components["schemas"]["CounterValue"];
+            requestId?: components["schemas"]["RequestId"];
+        };
+        SetCounterRequest: {
+            value: components["schemas"]["CounterValue"];
+            /** @description What the counter must be. */
+            expected?: components["schemas"]["CounterValue"];
+            requestId?: components["schemas"]["RequestId"];
         };
         CreateLeaseRequest: {
             ttlMs?: components["schemas"]["TtlMs"];
@@ -3525,6 +3628,11 @@ export interface components {
          * @example lock=backup;token=4294967312
          */
         Guard: string;
+        /**
+         * @description The name of the counter.
+         * @example visits
+         */
+        CounterName: components["schemas"]["Name"];
         /**
          * @description How long to wait for a change, in milliseconds.
          * @example 30000
@@ -8366,6 +8474,251 @@ export interface operations {
             405: components["responses"]["MethodNotAllowed"];
             406: components["responses"]["NotAcceptable"];
             414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listCounters: {
+        parameters: {
+            query?: {
+                /** @description How many items a page may have. */
+                limit?: components["parameters"]["Limit"];
+                /** @description The `nextPageToken` of the page before. */
+                pageToken?: components["parameters"]["PageToken"];
+                /**
+                 * @description Only what begins with this.
+                 * @example back
+                 */
+                prefix?: components["parameters"]["Prefix"];
+                /** @description `stale` may answer from a follower that lags behind, and spares the leader; otherwise reads are up to date. */
+                consistency?: components["parameters"]["Consistency"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One page of counters. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "name": "visits",
+                     *           "value": 42
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["CounterList"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            410: components["responses"]["LeaseExpired"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    showCounter: {
+        parameters: {
+            query?: {
+                /** @description `stale` may answer from a follower that lags behind, and spares the leader; otherwise reads are up to date. */
+                consistency?: components["parameters"]["Consistency"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the counter.
+                 * @example visits
+                 */
+                name: components["parameters"]["CounterName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Its value. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "name": "visits",
+                     *       "value": 42
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Counter"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            409: components["responses"]["Conflict"];
+            410: components["responses"]["LeaseExpired"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    setCounter: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /** @description Says the same as `requestId` in the body; one of the two is enough. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The name of the counter.
+                 * @example visits
+                 */
+                name: components["parameters"]["CounterName"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "value": 0,
+                 *       "expected": 42
+                 *     }
+                 */
+                "application/json": components["schemas"]["SetCounterRequest"];
+            };
+        };
+        responses: {
+            /** @description Set. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "name": "visits",
+                     *       "value": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Counter"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            409: components["responses"]["Conflict"];
+            410: components["responses"]["LeaseExpired"];
+            412: components["responses"]["PreconditionFailed"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    addToCounter: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /** @description Says the same as `requestId` in the body; one of the two is enough. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The name of the counter.
+                 * @example visits
+                 */
+                name: components["parameters"]["CounterName"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "by": 1,
+                 *       "requestId": "order-4711"
+                 *     }
+                 */
+                "application/json": components["schemas"]["AddToCounterRequest"];
+            };
+        };
+        responses: {
+            /** @description Added. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "name": "visits",
+                     *       "value": 43
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Counter"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            409: components["responses"]["Conflict"];
+            410: components["responses"]["LeaseExpired"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];

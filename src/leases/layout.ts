@@ -16,6 +16,8 @@
  *   <root>/ns/<namespace>/barriers/<name>              a barrier that is raised (persistent)
  *   <root>/ns/<namespace>/queues/<name>                which queue has that name, and how it is configured (persistent)
  *   <root>/ns/<namespace>/queue-data/<id>              what is in it: see recipes/queue/queue-paths.ts (persistent)
+ *   <root>/ns/<namespace>/counters/<name>              a counter (persistent)
+ *   <root>/ns/<namespace>/counter-marks/<bb>/<hash>    an operation on one that may be repeated (persistent, for some minutes)
  *
  * `bb` are the first two hex digits: 256 directories, so that no listing has more than a few thousand names
  * at a million leases. Names were checked at the edge and are safe as path components.
@@ -171,5 +173,23 @@ export class Layout {
 
   queueData(namespace: string, id: string): string {
     return join(this.queueContents(namespace), id);
+  }
+
+  counters(namespace: string): string {
+    return join(this.namespace(namespace), 'counters');
+  }
+
+  counter(namespace: string, name: string): string {
+    return join(this.counters(namespace), name);
+  }
+
+  counterMarks(namespace: string): string {
+    return join(this.namespace(namespace), 'counter-marks');
+  }
+
+  /** @param id what the operation is known by; its hash is in hex digits, so that the directories are as many as everywhere */
+  counterMark(namespace: string, id: string): string {
+    const hash = createHash('sha256').update(id).digest('hex').slice(0, 32);
+    return join(this.counterMarks(namespace), hash.slice(0, BUCKET_DIGITS), hash);
   }
 }

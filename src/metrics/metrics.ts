@@ -12,6 +12,9 @@ export type Kind = (typeof KINDS)[number];
 export const ACQUIRE_OUTCOMES = ['immediate', 'waited', 'refused', 'left', 'expired'] as const;
 export type AcquireOutcome = (typeof ACQUIRE_OUTCOMES)[number];
 
+export const COUNTER_OUTCOMES = ['applied', 'repeated', 'refused', 'unknown'] as const;
+export type CounterOutcome = (typeof COUNTER_OUTCOMES)[number];
+
 export const CONFIG_WRITE_OUTCOMES = ['written', 'repeated', 'refused', 'unknown'] as const;
 export type ConfigWriteOutcome = (typeof CONFIG_WRITE_OUTCOMES)[number];
 export const TRANSACTION_OUTCOMES = ['committed', 'voted', 'participant-lost', 'deadline', 'requested'] as const;
@@ -116,6 +119,17 @@ export function createMetrics(options: MetricsOptions) {
       registers,
     }),
 
+    counterOperationsTotal: new Counter({
+      name: 'postern_counter_operations_total',
+      help: 'Operations on counters: applied, found done by an earlier try, refused or failed with nothing done, or of unknown outcome.',
+      labelNames: ['outcome'],
+      registers,
+    }),
+    counterTransactionsTotal: new Counter({
+      name: 'postern_counter_transactions_total',
+      help: 'Transactions that changed a counter; operations divided by them is how many one carries.',
+      registers,
+    }),
     configWritesTotal: new Counter({
       name: 'postern_config_writes_total',
       help: 'Writes of configuration keys (one for all operations of a request): written, found done by an earlier try, refused or failed with nothing done, or of unknown outcome.',
@@ -246,6 +260,7 @@ export function createMetrics(options: MetricsOptions) {
   for (const outcome of TRANSACTION_OUTCOMES) metrics.transactionsDecidedTotal.inc({ outcome }, 0);
   for (const op of QUEUE_OPS) metrics.queueMessagesTotal.inc({ op }, 0);
   for (const type of WATCH_EVENT_TYPES) metrics.watchEventsTotal.inc({ type }, 0);
+  for (const outcome of COUNTER_OUTCOMES) metrics.counterOperationsTotal.inc({ outcome }, 0);
   for (const outcome of CONFIG_WRITE_OUTCOMES) metrics.configWritesTotal.inc({ outcome }, 0);
   for (const reason of ATTACH_REASONS) metrics.leaseAttachesTotal.inc({ reason }, 0);
   for (const outcome of HEARTBEAT_OUTCOMES) metrics.leaseHeartbeatsTotal.inc({ outcome }, 0);

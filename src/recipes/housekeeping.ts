@@ -28,6 +28,8 @@ export interface HousekeepingTiming {
   idleMs: number;
   /** How long a deleted configuration key keeps its version; a day unless said otherwise. */
   tombstoneMs?: number;
+  /** How long a repeated operation on a counter is recognised; five minutes unless said otherwise. */
+  counterMarkMs?: number;
 }
 
 export const HOUSEKEEPING_TIMING: HousekeepingTiming = { everyMs: MINUTE, idleMs: HOUR };

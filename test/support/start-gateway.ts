@@ -79,11 +79,11 @@ export class Replica extends Client implements AsyncDisposable {
 
   /** What should be gone when no client is connected any more. */
   #leaks(): string[] {
-    const { context, configWriter } = this.gateway;
+    const { context } = this.gateway;
     const counts = {
       lines: context.lines.size,
       observers: this.gateway.observed(),
-      writes: configWriter.size,
+      writes: this.gateway.writing(),
       watches: context.control.watches.size - STANDING_WATCHES,
       deletions: context.cleanup.pending,
     };
