@@ -144,7 +144,10 @@ export class Participants {
   /** The transaction, when there is nothing to be written any more. */
   async #settled(request: ParticipantRequest, { look, joined }: Seen): Promise<TransactionLook | undefined> {
     const { ref, lease, participant, deadline } = request;
-    if (stateOf(look) !== 'open') return look;
+    if (stateOf(look) !== 'open') {
+      this.#decisions.noticed(look);
+      return look;
+    }
     if (this.#decisions.isDue(look)) {
       const decided = await this.#decisions.decide(ref, deadline);
       if (decided === undefined) throw notFound(ref);

@@ -61,6 +61,7 @@ export class TransactionDecisions {
   readonly #looks = new SharedLooks<FullLook | undefined>();
   /** Participants of open transactions whose nodes this replica has seen go, by path. */
   readonly #lost = new Map<string, Set<string>>();
+  readonly #tidying = new Set<string>();
   /** Called when this replica learns, in whatever way, that a transaction is decided or gone. */
   onDecided: ((ref: TransactionRef) => void) | undefined;
 
@@ -95,14 +96,20 @@ export class TransactionDecisions {
       control.sync(ref.path, deadline),
       unless(control.getData(ref.path, deadline), 'NO_NODE'),
     ]);
-    return node === undefined ? undefined : lookAt(ref, node);
+    if (node === undefined) return undefined;
+    const look = lookAt(ref, node);
+    if (stateOf(look) !== 'open') this.noticed(look);
+    return look;
   }
 
   /** Aborts it if it is open. @returns what became of it, undefined when there is none */
   async abort(ref: TransactionRef, abort: Abort, deadline: number): Promise<FullLook | undefined> {
     return this.#persist(deadline, async () => {
       const look = await this.#look(ref, deadline);
-      return look === undefined || stateOf(look) !== 'open' ? look : this.#abort(look, abort, deadline);
+      if (look === undefined) return undefined;
+      if (stateOf(look) === 'open') return this.#abort(look, abort, deadline);
+      this.noticed(look);
+      return look;
     });
   }
 
@@ -132,8 +139,13 @@ export class TransactionDecisions {
     const seconds = Math.max(0, look.stat.mtime - look.stat.ctime) / 1_000;
     transactionSeconds.observe({ outcome: decision.state }, seconds);
     this.#learned(look.ref);
-    // Nobody waits for that; where it fails, housekeeping does it.
-    if (decision.state === 'aborted') this.tidy(look.ref, performance.now() + REQUEST_MS).catch(() => undefined);
+    if (decision.state === 'aborted') this.#tidyLater(look.ref);
+  }
+
+  /** To be called with a decided one that was read, whoever has decided it: perhaps that one could not tidy up. */
+  noticed(look: TransactionLook): void {
+    this.#learned(look.ref);
+    if (look.stat.numChildren > 0) this.#tidyLater(look.ref);
   }
 
   /** Removes what is left of a decided transaction beside its record: whoever takes part in it holds nothing any more. */
@@ -164,10 +176,9 @@ export class TransactionDecisions {
     let listed = true;
     return this.#persist(deadline, async () => {
       const look = await this.#look(ref, deadline);
-      if (look === undefined || stateOf(look) !== 'open') {
-        this.#learned(ref);
-        return look;
-      }
+      if (look === undefined) this.#learned(ref);
+      else if (stateOf(look) !== 'open') this.noticed(look);
+      if (look === undefined || stateOf(look) !== 'open') return look;
       const { record, roll } = look;
       switch (progressOf(look.stat, record.participants.length)) {
         case 'decided':
@@ -263,6 +274,15 @@ export class TransactionDecisions {
     const missing = record.participants.filter((participant) => !roll.joined.has(participant));
     const seen = missing.filter((participant) => this.#lost.get(ref.path)?.has(participant));
     return seen.length > 0 ? seen : missing;
+  }
+
+  /** Nobody waits for that; where it fails, housekeeping does it. */
+  #tidyLater(ref: TransactionRef): void {
+    if (this.#tidying.has(ref.path)) return;
+    this.#tidying.add(ref.path);
+    this.tidy(ref, performance.now() + REQUEST_MS)
+      .catch(() => undefined)
+      .finally(() => this.#tidying.delete(ref.path));
   }
 
   #learned(ref: TransactionRef): void {

@@ -51,7 +51,7 @@ describe('a transaction', () => {
   test('is aborted at its deadline when a vote is missing, although nobody asks, and says whose', async () => {
     await using pair = await startPair();
     const lease = await leaseFor(pair.a);
-    const id = await begin(pair.a, ['a', 'b'], { deadlineMs: 300 });
+    const id = await begin(pair.a, ['a', 'b'], { deadlineMs: 1_000 });
     await vote(pair.b, id, lease, 'a');
     const { control, layout } = pair.a.gateway.context;
     const path = layout.transaction('default', id);
@@ -153,15 +153,15 @@ describe('a vote', () => {
 
   test('may wait for the decision, and keeps its lease alive meanwhile (C4)', async () => {
     await using pair = await startPair();
-    const ttlMs = 1_000;
+    const ttlMs = 2_000;
     const [a, b] = await Promise.all([leaseFor(pair.a, { ttlMs }), leaseFor(pair.a)]);
     const id = await begin(pair.a, ['a', 'b']);
     const waiting = vote(pair.b, id, a, 'a', { waitMs: 20_000 });
     await eventually('it has voted', async () => (await show(pair.a, id)).votes[0]!.vote === 'commit');
-    await throughout('it stays open', async () => (await show(pair.a, id)).state === 'open', { forMs: 2.5 * ttlMs });
+    await throughout('it stays open', async () => (await show(pair.a, id)).state === 'open', { forMs: 1.5 * ttlMs });
     await vote(pair.a, id, b, 'b');
     expect(told(await waiting)).toMatchObject({ state: 'committed', participant: 'a', leaseId: a.leaseId });
-    const alone = await begin(pair.a, ['a', 'b'], { deadlineMs: 500 });
+    const alone = await begin(pair.a, ['a', 'b'], { deadlineMs: 2_000 });
     expect(told(await vote(pair.b, alone, b, 'b', { waitMs: 50 })).state).toBe('open');
     expect(told(await vote(pair.b, alone, b, 'b', { waitMs: 20_000 }))).toMatchObject({
       state: 'aborted',
@@ -309,12 +309,12 @@ describe('who waits', () => {
 
   test('keeps the lease that it brings alive (C4), and learns when it has ended', async () => {
     await using pair = await startPair();
-    const ttlMs = 1_000;
+    const ttlMs = 2_000;
     const [a, b] = await Promise.all([leaseFor(pair.a, { ttlMs }), leaseFor(pair.a)]);
     const id = await begin(pair.a, ['a', 'b']);
     await vote(pair.a, id, a, 'a');
     const waiting = pair.b.call('GET', `/v1/transactions/${id}?waitMs=20000`, { leaseToken: a.leaseToken });
-    await throughout('it stays open', async () => (await show(pair.a, id)).state === 'open', { forMs: 2.5 * ttlMs });
+    await throughout('it stays open', async () => (await show(pair.a, id)).state === 'open', { forMs: 1.5 * ttlMs });
     await vote(pair.a, id, b, 'b');
     expect(told(await waiting).state).toBe('committed');
     const next = await begin(pair.a, ['a', 'b']);

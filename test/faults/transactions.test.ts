@@ -1,0 +1,364 @@
+/** Transactions, where answers are lost, votes cross, replicas die and clocks differ (protocol C29, T9). */
+import { describe, expect, test, vi } from 'vitest';
+import { HOUSEKEEPING_TIMING, type HousekeepingTiming } from '../../src/recipes/housekeeping.js';
+import { HOUR } from '../../src/time.js';
+import { OPCODE } from '../../src/zookeeper/operations.js';
+import { abort, begin, join, leaseFor, show, told, vote, type Shown } from '../http/transaction-client.js';
+import { eventually, passed, throughout } from '../support/eventually.js';
+import { expireSession, spawnReplica, startPair, startReplica, type Replica } from '../support/start-gateway.js';
+import { freshRoot, sharedZooKeeper } from '../support/start-zookeeper.js';
+import { startTcpProxy } from '../support/tcp-proxy.js';
+import { scaled } from '../support/timing.js';
+import { rounds, startCuttable } from './scene.js';
+
+/** Where a test looks at what is *not* decided, it is not to be decided by housekeeping. */
+const NO_HOUSEKEEPING: HousekeepingTiming = { ...HOUSEKEEPING_TIMING, everyMs: HOUR };
+const BUSY_HOUSEKEEPING: HousekeepingTiming = { ...HOUSEKEEPING_TIMING, everyMs: 50 };
+
+/** Whether it is decided in ZooKeeper, seen without asking a replica, which would decide it. */
+async function isDecided({ gateway }: Replica, id: string): Promise<boolean> {
+  const { control, layout } = gateway.context;
+  return (await control.getData(layout.transaction('default', id))).stat.version === 1;
+}
+
+/** How many nodes there are below the transaction's. */
+async function childrenOf({ gateway }: Replica, id: string): Promise<number> {
+  const { control, layout } = gateway.context;
+  return (await control.getData(layout.transaction('default', id))).stat.numChildren;
+}
+
+describe('two last votes at once', () => {
+  test('are decided by one of them, which ZooKeeper put last, and both are told the same (C29)', async () => {
+    const root = freshRoot();
+    await using one = await startCuttable({ root, housekeeping: NO_HOUSEKEEPING });
+    await using two = await startCuttable({ root, housekeeping: NO_HOUSEKEEPING });
+    for (let round = 0; round < rounds(5); round += 1) {
+      const [a, b] = [await leaseFor(one.replica), await leaseFor(two.replica)];
+      const id = await begin(one.replica, ['a', 'b']);
+      await join(one.replica, id, a, 'a');
+      await join(two.replica, id, b, 'b');
+      // Neither is answered before the other has been written: ZooKeeper has both votes, and no replica knows.
+      for (const { proxy } of [one, two]) proxy.delay('fromZooKeeper', 100);
+      const votes = [vote(one.replica, id, a, 'a'), vote(two.replica, id, b, 'b')];
+      const states = (await Promise.all(votes)).map((reply) => told(reply).state);
+      for (const { proxy } of [one, two]) proxy.heal();
+      expect(states).toContain('committed');
+      expect(await isDecided(one.replica, id)).toBe(true);
+      for (const { replica } of [one, two]) expect((await show(replica, id)).state).toBe('committed');
+    }
+  });
+
+  test('of many participants at both replicas leave nothing undecided', async () => {
+    await using pair = await startPair({ housekeeping: NO_HOUSEKEEPING });
+    const names = Array.from({ length: 20 }, (_, i) => `p${i}`);
+    const leases = await Promise.all(names.map(() => leaseFor(pair.a)));
+    for (let round = 0; round < rounds(5); round += 1) {
+      const id = await begin(pair.a, names);
+      const replies = await Promise.all(
+        names.map((name, i) => vote(i % 2 === 0 ? pair.a : pair.b, id, leases[i]!, name)),
+      );
+      expect(replies.map((reply) => told(reply).state)).toContain('committed');
+      expect(await isDecided(pair.b, id)).toBe(true);
+    }
+  });
+});
+
+test('a vote that is on its way when the decision falls is not counted, leaves nothing, and is told (C29)', async () => {
+  const root = freshRoot();
+  await using cuttable = await startCuttable({ root, housekeeping: NO_HOUSEKEEPING });
+  await using b = await startReplica({ root, housekeeping: NO_HOUSEKEEPING });
+  const { replica: a, proxy } = cuttable;
+  const lease = await leaseFor(b);
+  for (const which of ['commit', 'abort']) {
+    const id = await begin(b, ['a', 'b']);
+    expect((await a.heartbeat(lease)).status).toBe(200);
+    // What it reads arrives after 300 ms, and what it then writes after 600: the abort comes in between.
+    proxy.delay('toZooKeeper', 300);
+    const voting = vote(a, id, lease, 'a', { vote: which });
+    await passed(450);
+    expect(told(await abort(b, id))).toMatchObject({ state: 'aborted', reason: 'requested' });
+    expect(told(await voting)).toMatchObject({ state: 'aborted', reason: 'requested' });
+    proxy.heal();
+    expect(await childrenOf(b, id)).toBe(0);
+    expect((await show(b, id)).votes[0]).toEqual({ participant: 'a', vote: null });
+  }
+});
+
+describe('a replica that dies between the last vote and the decision', () => {
+  /** The vote is written, and the replica is killed before it has read the answer. */
+  async function votedAndDied(bystander: Replica, root: string): Promise<{ id: string; b: { leaseToken: string } }> {
+    await using proxy = await startTcpProxy({ port: Number(sharedZooKeeper().split(':')[1]) });
+    await using doomed = await spawnReplica({ root, zookeeper: proxy.connectString });
+    const [a, b] = [await leaseFor(bystander), await leaseFor(bystander)];
+    const id = await begin(doomed, ['a', 'b']);
+    await vote(bystander, id, a, 'a');
+    await join(doomed, id, b, 'b');
+    const cut = proxy.loseReply(OPCODE.multi);
+    const voting = vote(doomed, id, b, 'b').catch(() => 'cut off');
+    await cut;
+    await doomed.kill();
+    expect(await voting).toBe('cut off');
+    expect(await childrenOf(bystander, id)).toBe(4);
+    expect(await isDecided(bystander, id)).toBe(false);
+    return { id, b };
+  }
+
+  test(
+    'leaves one that whoever asks next decides: a GET, or the repeated vote',
+    { timeout: scaled(90_000) },
+    async () => {
+      const root = freshRoot();
+      await using b = await startReplica({ root, housekeeping: NO_HOUSEKEEPING });
+      const first = await votedAndDied(b, root);
+      expect((await show(b, first.id)).state).toBe('committed');
+      const second = await votedAndDied(b, root);
+      expect(told(await vote(b, second.id, second.b, 'b')).state).toBe('committed');
+      const third = await votedAndDied(b, root);
+      const { items } = (await b.expect(200, 'GET', '/v1/transactions')) as { items: Shown[] };
+      expect(items.find(({ transactionId }) => transactionId === third.id)?.state).toBe('committed');
+    },
+  );
+
+  test('leaves one that housekeeping decides although nobody asks', { timeout: scaled(60_000) }, async () => {
+    const root = freshRoot();
+    await using b = await startReplica({ root, housekeeping: NO_HOUSEKEEPING });
+    const { id } = await votedAndDied(b, root);
+    await using keeper = await startReplica({ root, housekeeping: BUSY_HOUSEKEEPING });
+    await eventually('it is decided', () => isDecided(keeper, id));
+    expect((await show(b, id)).state).toBe('committed');
+  });
+});
+
+test('a transaction whose replicas have all died is decided by housekeeping: for its deadline, or a participant that was lost', async () => {
+  const root = freshRoot();
+  await using doomed = await spawnReplica({ root });
+  const [a, b] = [await leaseFor(doomed), await leaseFor(doomed)];
+  const late = await begin(doomed, ['a', 'b'], { deadlineMs: 100 });
+  const lost = await begin(doomed, ['a', 'b']);
+  const open = await begin(doomed, ['a', 'b']);
+  await join(doomed, lost, a, 'a');
+  await join(doomed, open, b, 'b');
+  await doomed.kill();
+  await using keeper = await startReplica({ root, housekeeping: BUSY_HOUSEKEEPING });
+  await expireSession(keeper, a.leaseId);
+  await eventually('both are decided', async () => (await isDecided(keeper, late)) && isDecided(keeper, lost));
+  expect(await show(keeper, late)).toMatchObject({ state: 'aborted', reason: 'deadline' });
+  // No replica that lives has seen who it was.
+  expect(await show(keeper, lost)).toMatchObject({
+    state: 'aborted',
+    reason: 'participant-lost',
+    causedBy: ['a', 'b'],
+  });
+  await throughout('the other one stays open', async () => !(await isDecided(keeper, open)));
+  await abort(keeper, open);
+});
+
+describe('a commit whose answer is lost', () => {
+  test('has been done, and the same vote, repeated by the replica, is told so', async () => {
+    const root = freshRoot();
+    await using cuttable = await startCuttable({ root, housekeeping: NO_HOUSEKEEPING });
+    await using b = await startReplica({ root, housekeeping: NO_HOUSEKEEPING });
+    const { replica: a, proxy } = cuttable;
+    const leases = [await leaseFor(b), await leaseFor(b)];
+    for (const lose of ['loseReply', 'loseRequest'] as const) {
+      const id = await begin(b, ['a', 'b']);
+      await vote(b, id, leases[0]!, 'a');
+      await join(b, id, leases[1]!, 'b');
+      // The first one is that of the vote, on the lease's own connection; the next one is the decision.
+      const lost = proxy[lose](OPCODE.multi).then(() => proxy[lose](OPCODE.multi));
+      expect(told(await vote(a, id, leases[1]!, 'b')).state).toBe('committed');
+      await lost;
+      expect((await show(b, id)).state).toBe('committed');
+      expect(await childrenOf(b, id)).toBe(0);
+    }
+  });
+
+  test('is outcome-unknown when no answer comes at all, and the repeated vote finds out', async () => {
+    const root = freshRoot();
+    await using cuttable = await startCuttable({
+      root,
+      housekeeping: NO_HOUSEKEEPING,
+      settings: { POSTERN_REQUEST_TIMEOUT_MS: '1500' },
+    });
+    await using b = await startReplica({ root, housekeeping: NO_HOUSEKEEPING });
+    const { replica: a, proxy } = cuttable;
+    const leases = [await leaseFor(b), await leaseFor(b)];
+    const id = await begin(b, ['a', 'b']);
+    await vote(b, id, leases[0]!, 'a');
+    await join(b, id, leases[1]!, 'b');
+    const lost = proxy.loseReply(OPCODE.multi).then(() => proxy.refuse());
+    const unknown = await vote(a, id, leases[1]!, 'b');
+    await lost;
+    expect(unknown.status).toBe(503);
+    expect(unknown.body).toMatchObject({ code: 'outcome-unknown', outcome: 'unknown' });
+    expect(await isDecided(b, id)).toBe(false);
+    proxy.heal();
+    expect(told(await vote(b, id, leases[1]!, 'b')).state).toBe('committed');
+    expect(told(await vote(a, id, leases[1]!, 'b')).state).toBe('committed');
+  });
+
+  test('and an abort, a join and a beginning whose answers are lost, are done once', async () => {
+    const root = freshRoot();
+    await using cuttable = await startCuttable({ root, housekeeping: NO_HOUSEKEEPING });
+    await using b = await startReplica({ root, housekeeping: NO_HOUSEKEEPING });
+    const { replica: a, proxy } = cuttable;
+    const lease = await leaseFor(b);
+    let lost = proxy.loseReply(OPCODE.multi);
+    const id = await begin(a, ['a', 'b']);
+    await lost;
+    expect((await b.expect(200, 'GET', '/v1/transactions')).items).toHaveLength(1);
+    lost = proxy.loseReply(OPCODE.multi);
+    expect(told(await join(a, id, lease, 'a')).state).toBe('open');
+    await lost;
+    lost = proxy.loseReply(OPCODE.setData);
+    expect(told(await vote(a, id, lease, 'b', { vote: 'abort' }))).toMatchObject({ state: 'aborted', causedBy: ['b'] });
+    await lost;
+    const other = await begin(a, ['a', 'b']);
+    lost = proxy.loseReply(OPCODE.setData);
+    expect(told(await abort(a, other))).toMatchObject({ state: 'aborted', reason: 'requested' });
+    await lost;
+  });
+});
+
+describe('the deadline', () => {
+  test('against the last vote: whichever ZooKeeper puts first, both replicas tell the same for ever (C29)', async () => {
+    await using pair = await startPair({ housekeeping: NO_HOUSEKEEPING });
+    const seen = new Set<string>();
+    const deadlineMs = 250;
+    for (let round = 0; round < rounds(12); round += 1) {
+      const [a, b] = await Promise.all([leaseFor(pair.a), leaseFor(pair.b)]);
+      const begunAt = performance.now();
+      const id = await begin(pair.a, ['a', 'b'], { deadlineMs });
+      await vote(pair.a, id, a, 'a');
+      await join(pair.b, id, b, 'b');
+      await passed(Math.max(0, begunAt + deadlineMs - 30 + round * 8 - performance.now()));
+      const { state } = told(await vote(pair.b, id, b, 'b'));
+      const decided = await eventually('it is decided', async () => {
+        const shown = await show(pair.a, id);
+        return shown.state === 'open' ? undefined : shown.state;
+      });
+      if (state !== 'open') expect(decided).toBe(state);
+      for (const replica of [pair.a, pair.b, pair.a]) expect((await show(replica, id)).state).toBe(decided);
+      seen.add(decided);
+    }
+    console.log(`the deadline against the last vote: ${[...seen].join(', ')}`);
+  });
+
+  test('finds all votes written and nobody told: it commits, it does not abort (C29)', async () => {
+    const root = freshRoot();
+    await using cuttable = await startCuttable({ root, housekeeping: NO_HOUSEKEEPING });
+    await using b = await startReplica({ root, housekeeping: NO_HOUSEKEEPING });
+    const { replica: a, proxy } = cuttable;
+    const leases = [await leaseFor(b), await leaseFor(b)];
+    const id = await begin(b, ['a', 'b'], { deadlineMs: 2_500 });
+    await vote(b, id, leases[0]!, 'a');
+    await join(b, id, leases[1]!, 'b');
+    const lost = proxy.loseReply(OPCODE.multi).then(() => proxy.refuse());
+    const voting = vote(a, id, leases[1]!, 'b');
+    await lost;
+    expect(await isDecided(b, id)).toBe(false);
+    await eventually('it is decided', () => isDecided(b, id));
+    expect((await show(b, id)).state).toBe('committed');
+    proxy.heal();
+    expect(told(await voting).state).toBe('committed');
+  });
+
+  test('stands on the clock of the ensemble: a replica whose own clock is hours ahead aborts nothing early (T9)', async () => {
+    const root = freshRoot();
+    await using a = await startReplica({ root });
+    const lease = await leaseFor(a);
+    const id = await begin(a, ['a', 'b']);
+    const now = Date.now.bind(Date);
+    const clock = vi.spyOn(Date, 'now').mockImplementation(() => now() + 6 * 3_600_000);
+    try {
+      await using ahead = await startReplica({ root });
+      expect((await show(ahead, id)).state).toBe('open');
+      expect(told(await vote(ahead, id, lease, 'a')).state).toBe('open');
+      await throughout('it stays open', async () => (await show(ahead, id)).state === 'open');
+      expect(told(await vote(ahead, id, lease, 'b')).state).toBe('committed');
+    } finally {
+      clock.mockRestore();
+    }
+  });
+
+  test(
+    'is kept by a replica that lives, while those that began and waited were killed',
+    { timeout: scaled(60_000) },
+    async () => {
+      const root = freshRoot();
+      await using doomed = await spawnReplica({ root });
+      await using b = await startReplica({ root, housekeeping: NO_HOUSEKEEPING });
+      const lease = await leaseFor(b);
+      const id = await begin(doomed, ['a', 'b'], { deadlineMs: 1_500 });
+      await vote(doomed, id, lease, 'a');
+      const waiting = b.call('GET', `/v1/transactions/${id}?waitMs=20000`);
+      await eventually('it waits', () => b.gateway.transactions.observers.size === 1);
+      await doomed.kill();
+      const shown = told(await waiting) as Shown;
+      expect(shown).toMatchObject({ state: 'aborted', reason: 'deadline', causedBy: ['b'] });
+      expect(Date.parse(shown.decidedAt!) - Date.parse(shown.deadline)).toBeLessThan(scaled(3_000));
+    },
+  );
+});
+
+describe('a participant that is lost', () => {
+  test('between the last vote and the commit, makes the commit fail (C29)', async () => {
+    const root = freshRoot();
+    await using cuttable = await startCuttable({ root, housekeeping: NO_HOUSEKEEPING });
+    await using b = await startReplica({ root, housekeeping: NO_HOUSEKEEPING });
+    const { replica: a, proxy } = cuttable;
+    const [lost, last] = [await leaseFor(b), await leaseFor(b)];
+    const id = await begin(a, ['a', 'b']);
+    await vote(a, id, lost, 'a');
+    await join(a, id, last, 'b');
+    // The vote is written after 2 s, all votes are looked at after 3, and what follows from them arrives after 4.
+    proxy.delay('toZooKeeper', 1_000);
+    const voting = vote(a, id, last, 'b');
+    await eventually('both have voted', async () => (await childrenOf(b, id)) === 4);
+    await passed(1_300);
+    await expireSession(b, lost.leaseId);
+    expect(await isDecided(b, id)).toBe(false);
+    expect(told(await voting)).toMatchObject({ state: 'aborted', reason: 'participant-lost', causedBy: ['a'] });
+    proxy.heal();
+    expect((await show(b, id)).votes.map(({ vote }) => vote)).toEqual([null, 'commit']);
+  });
+
+  test(
+    'while the control session is being replaced, is noticed all the same',
+    { timeout: scaled(90_000) },
+    async () => {
+      const root = freshRoot();
+      await using cuttable = await startCuttable({ root, housekeeping: NO_HOUSEKEEPING });
+      await using b = await startReplica({ root, housekeeping: NO_HOUSEKEEPING });
+      const { replica: a, proxy } = cuttable;
+      const lease = await leaseFor(b);
+      const id = await begin(b, ['a', 'b']);
+      await join(a, id, lease, 'a');
+      const { control } = a.gateway.context;
+      const before = control.sessionId;
+      proxy.suspend();
+      await expireSession(b, lease.leaseId);
+      await eventually('the session of the replica has ended', () => control.sessionId !== before, {
+        withinMs: scaled(40_000),
+      });
+      expect(await isDecided(b, id)).toBe(false);
+      proxy.heal();
+      proxy.cut();
+      await eventually('it is decided', () => isDecided(b, id), { withinMs: scaled(30_000) });
+      expect(await show(b, id)).toMatchObject({ state: 'aborted', reason: 'participant-lost', causedBy: ['a'] });
+    },
+  );
+
+  test('and is back with another lease before anybody looked, has aborted it all the same (C29)', async () => {
+    const root = freshRoot();
+    await using doomed = await spawnReplica({ root });
+    await using b = await startReplica({ root, housekeeping: NO_HOUSEKEEPING });
+    const [a, other] = [await leaseFor(b), await leaseFor(b)];
+    const id = await begin(doomed, ['a', 'b']);
+    await vote(doomed, id, a, 'a');
+    await doomed.kill();
+    await expireSession(b, a.leaseId);
+    expect(await isDecided(b, id)).toBe(false);
+    expect(told(await join(b, id, other, 'a'))).toMatchObject({ state: 'aborted', reason: 'participant-lost' });
+  });
+});
