@@ -29,7 +29,7 @@ export class Acquire<S extends LineScene = LineScene> extends Command<S> {
     super(scene);
   }
 
-  protected async act(scene: S): Promise<void> {
+  async act(scene: S): Promise<void> {
     const { model, words } = scene;
     const { at, client, requestId, wish, waits, keepPlace } = this.given;
     const mine = model.find(client, requestId);
@@ -96,5 +96,33 @@ export class Acquire<S extends LineScene = LineScene> extends Command<S> {
     const { at, client, requestId, waits, keepPlace } = this.given;
     const words = [...this.more(), `at ${at}`, ...(waits ? ['waits'] : []), ...(keepPlace ? ['keepPlace'] : [])];
     return `acquire(${client}/${requestId}, ${words.join(', ')})`;
+  }
+}
+
+/** The same request as the one of a place that stands in line: what a client sends whose answer was lost, or that kept its place. */
+export class AcquireAgain<S extends LineScene = LineScene> extends Command<S> {
+  /** @param request makes the command that lines up */
+  constructor(
+    scene: () => S,
+    private readonly given: Pick<AcquireArguments, 'at' | 'waits' | 'keepPlace'> & { choice: number },
+    private readonly request: (given: AcquireArguments) => Acquire<S>,
+  ) {
+    super(scene);
+  }
+
+  override check(): boolean {
+    return super.check() && this.scene().model.places.length > 0;
+  }
+
+  act(scene: S): Promise<void> {
+    const { choice, ...given } = this.given;
+    const { places } = scene.model;
+    const { client, requestId, mode, count } = places[choice % places.length] as Place;
+    return this.request({ ...given, client, requestId, wish: { mode, count } }).act(scene);
+  }
+
+  toString(): string {
+    const { at, choice, waits, keepPlace } = this.given;
+    return `acquireAgain(${choice}, at ${at}${waits ? ', waits' : ''}${keepPlace ? ', keepPlace' : ''})`;
   }
 }

@@ -17,7 +17,7 @@ export class ReleaseByRequestId extends Command {
     super(scene);
   }
 
-  protected async act(scene: LineScene): Promise<void> {
+  async act(scene: LineScene): Promise<void> {
     const mine = scene.model.find(this.client, this.requestId);
     const reply = await scene.release(this.at, this.client, { requestId: this.requestId });
     if (mine === undefined) return expectReply(reply, 409, { code: 'not-holder' });
@@ -45,7 +45,7 @@ export class ReleaseByHoldId extends Command {
     return super.check() && this.scene().releasable().length > 0;
   }
 
-  protected async act(scene: LineScene): Promise<void> {
+  async act(scene: LineScene): Promise<void> {
     const { place, holdId } = chosen(scene.releasable(), this.choice);
     const client = this.byAnother ? (place.client + 1) % 3 : place.client;
     const reply = await scene.release(this.at, client, { holdId });
@@ -73,7 +73,7 @@ export class ReleaseAgain extends Command {
     return super.check() && this.scene().past.length > 0;
   }
 
-  protected async act(scene: LineScene): Promise<void> {
+  async act(scene: LineScene): Promise<void> {
     const { client, holdId } = chosen(scene.past, this.choice);
     expectReply(await scene.release(this.at, client, { holdId }), 409, { code: 'not-holder' });
   }
@@ -93,7 +93,7 @@ export class CheckToken extends Command {
     super(scene);
   }
 
-  protected async act(scene: LineScene): Promise<void> {
+  async act(scene: LineScene): Promise<void> {
     const tokens = scene.tokens();
     const fencingToken = chosen([0, ...tokens, ...scene.past.map((hold) => hold.fencingToken)], this.choice);
     const reply = await scene.call(this.at, 'check', undefined, { fencingToken });
@@ -115,7 +115,7 @@ export class Break extends Command {
     super(scene);
   }
 
-  protected async act(scene: LineScene): Promise<void> {
+  async act(scene: LineScene): Promise<void> {
     const holders = scene.model.holders();
     const one = this.choice === 'all' || holders.length === 0 ? undefined : chosen(holders, this.choice);
     const body = { graceMs: 0, ...(one?.hold && { holdId: one.hold.holdId }) };
@@ -149,7 +149,7 @@ export class HangUp extends Command {
     return super.check() && this.scene().open.size > 0;
   }
 
-  protected act(scene: LineScene): Promise<void> {
+  act(scene: LineScene): Promise<void> {
     return scene.hangUp(this.choice);
   }
 
@@ -168,7 +168,7 @@ export class Heartbeat extends Command {
   }
 
   /** Its answer names the holds that were taken away, as long as the lease lives. */
-  protected async act(scene: LineScene): Promise<void> {
+  async act(scene: LineScene): Promise<void> {
     const reply = await scene.site.replicas[this.at].heartbeat(scene.lease(this.client));
     expectReply(reply, 200);
     const { lost } = reply.body as { lost: { holdId: string; reason: string }[] };
@@ -194,7 +194,7 @@ export class EndLease extends Command {
     super(scene);
   }
 
-  protected async act(scene: LineScene): Promise<void> {
+  async act(scene: LineScene): Promise<void> {
     const lease = scene.lease(this.client);
     await scene.endLease(this.client, async () => {
       if (this.bySilence) await scene.site.expire(lease.leaseId);
@@ -216,7 +216,7 @@ export class Crash extends Command {
     super(scene);
   }
 
-  protected act(scene: LineScene): Promise<void> {
+  act(scene: LineScene): Promise<void> {
     return scene.crash(this.at);
   }
 

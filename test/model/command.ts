@@ -21,7 +21,7 @@ export abstract class Command<S extends LineScene = LineScene> implements fc.Asy
     });
   }
 
-  protected abstract act(scene: S): Promise<void>;
+  abstract act(scene: S): Promise<void>;
   abstract toString(): string;
 }
 

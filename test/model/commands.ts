@@ -1,6 +1,6 @@
 /** What may happen in a sequence, and how often, for each kind of line. */
 import fc from 'fast-check';
-import { Acquire, type AcquireArguments } from './acquire.js';
+import { Acquire, AcquireAgain, type AcquireArguments } from './acquire.js';
 import {
   Break,
   CheckToken,
@@ -49,20 +49,30 @@ function lineSequences(
   wish: fc.Arbitrary<Wish>,
   options: CommandOptions,
 ): Sequences<LineScene> {
+  const keepPlace = fc.boolean();
   const acquires = (waits: fc.Arbitrary<boolean>): fc.Arbitrary<Command> =>
-    requests(wish, waits, fc.boolean()).map((given) => new Acquire(scene, given));
-  return sequences([...liningUp(acquires), breaking(scene), ...clients(scene)], scene, options);
+    requests(wish, waits, keepPlace).map((given) => new Acquire(scene, given));
+  const again = repetitions(keepPlace).map((given) => new AcquireAgain(scene, given, (all) => new Acquire(scene, all)));
+  return sequences([...liningUp(acquires), again, breaking(scene), ...clients(scene)], scene, options);
 }
 
 export function semaphoreSequences(scene: () => SemaphoreScene, options: CommandOptions): Sequences<SemaphoreScene> {
   const wish = fc.constantFrom(1, 2, 1, 3, 1).map((count): Wish => ({ mode: 'shared', count }));
-  const limit = fc.constantFrom(1, 2, 3, 4);
+  const limit = fc.constantFrom(1, 2, 3, 4, 5, 6);
+  const keepPlace = fc.boolean();
   // Who names another number than what is agreed on is refused, or goes on with the place that it has.
   const named = fc.oneof({ weight: 7, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: limit });
   const acquires = (waits: fc.Arbitrary<boolean>): fc.Arbitrary<Command<SemaphoreScene>> =>
-    fc.tuple(requests(wish, waits, fc.boolean()), named).map((given) => new AcquirePermits(scene, ...given));
+    fc.tuple(requests(wish, waits, keepPlace), named).map((given) => new AcquirePermits(scene, ...given));
+  const again = fc
+    .tuple(repetitions(keepPlace), named)
+    .map(([given, limit]) => new AcquireAgain(scene, given, (all) => new AcquirePermits(scene, all, limit)));
   const setting = fc.tuple(at, limit).map((given) => new SetLimit(scene, ...given));
-  return sequences([...liningUp(acquires), setting, breaking(scene), ...clients(scene)], scene, options);
+  // Places that nobody waits for, and limits that go up and down: only then others hold than the first ones.
+  const kept = acquires(fc.constant(false));
+  const lining = [...liningUp(acquires), kept, kept, kept, again, again];
+  const commands = [...lining, setting, setting, setting, breaking(scene), ...clients(scene)];
+  return sequences(commands, scene, { ...options, maxCommands: 40 });
 }
 
 export function electionSequences(scene: () => ElectionScene, options: CommandOptions): Sequences<ElectionScene> {
@@ -71,6 +81,9 @@ export function electionSequences(scene: () => ElectionScene, options: CommandOp
   const value = fc.constantFrom(undefined, ...VALUES);
   const acquires = (waits: fc.Arbitrary<boolean>): fc.Arbitrary<Command<ElectionScene>> =>
     fc.tuple(requests(wish, waits, keepPlace), value).map((given) => new Campaign(scene, ...given));
+  const again = fc
+    .tuple(repetitions(keepPlace), value)
+    .map(([given, value]) => new AcquireAgain(scene, given, (all) => new Campaign(scene, all, value)));
   const speaks = fc
     .record({
       at,
@@ -82,7 +95,7 @@ export function electionSequences(scene: () => ElectionScene, options: CommandOp
       choice,
     })
     .map((given) => new Speak(scene, given));
-  return sequences([...liningUp(acquires), speaks, speaks, ...clients(scene)], scene, options);
+  return sequences([...liningUp(acquires), again, speaks, speaks, ...clients(scene)], scene, options);
 }
 
 /** Thrice: a line in which nobody stands shows little. */
@@ -98,6 +111,12 @@ function requests(
   return fc.record({ at, client, requestId, wish, waits, keepPlace });
 }
 
+function repetitions(
+  keepPlace: fc.Arbitrary<boolean>,
+): fc.Arbitrary<Pick<AcquireArguments, 'at' | 'waits' | 'keepPlace'> & { choice: number }> {
+  return fc.record({ at, choice, waits: fc.boolean(), keepPlace });
+}
+
 function breaking(scene: () => LineScene): fc.Arbitrary<Command> {
   return fc.tuple(at, fc.oneof(choice, choice, fc.constant('all' as const))).map((given) => new Break(scene, ...given));
 }
@@ -108,11 +127,12 @@ function clients(scene: () => LineScene): fc.Arbitrary<Command>[] {
     fc
       .tuple(at, choice, fc.constantFrom(false, false, false, true))
       .map((given) => new ReleaseByHoldId(scene, ...given)),
-    fc.tuple(at, choice, fc.constant(false)).map((given) => new ReleaseByHoldId(scene, ...given)),
-    fc.tuple(at, choice).map((given) => new ReleaseAgain(scene, ...given)),
-    fc.tuple(at, choice).map((given) => new CheckToken(scene, ...given)),
+    fc.oneof(
+      fc.tuple(at, choice).map((given): Command => new ReleaseAgain(scene, ...given)),
+      fc.tuple(at, choice).map((given): Command => new CheckToken(scene, ...given)),
+      fc.tuple(at, client).map((given): Command => new Heartbeat(scene, ...given)),
+    ),
     choice.map((which) => new HangUp(scene, which)),
-    fc.tuple(at, client).map((given) => new Heartbeat(scene, ...given)),
     fc.tuple(at, client, fc.boolean()).map((given) => new EndLease(scene, ...given)),
   ];
 }
@@ -120,10 +140,10 @@ function clients(scene: () => LineScene): fc.Arbitrary<Command>[] {
 function sequences<S extends LineScene>(
   commands: fc.Arbitrary<Command<S>>[],
   scene: () => S,
-  { crashes, replayPath }: CommandOptions,
+  { crashes, replayPath, maxCommands = 30 }: CommandOptions & { maxCommands?: number },
 ): Sequences<S> {
   return fc.commands([...commands, ...(crashes ? [at.map((where) => new Crash(scene, where))] : [])], {
-    maxCommands: 30,
+    maxCommands,
     size: 'max',
     ...(replayPath !== undefined && { replayPath }),
   });

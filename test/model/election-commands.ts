@@ -68,7 +68,7 @@ export class Speak extends Command<ElectionScene> {
     return super.check() && (this.given.who === 'anybody' || this.scene().model.leader !== undefined);
   }
 
-  protected async act(scene: ElectionScene): Promise<void> {
+  async act(scene: ElectionScene): Promise<void> {
     const { at, verb, value } = this.given;
     const { leader } = scene.model;
     const { client, which } = this.#speaker(scene);

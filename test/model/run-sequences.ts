@@ -21,6 +21,8 @@ const PATH = env['MODEL_PATH'] ?? '';
 const LANES = PATH === '' ? 6 : 1;
 const WITH_CRASHES = PATH === '' ? Math.ceil(RUNS / 50) : 1;
 const TIMEOUT = { timeout: scaled(120_000) + RUNS * 1_000 };
+/** No sequence begins later, also none that would make a failure shorter: so there is time to say what failed. */
+const BEGIN_MS = TIMEOUT.timeout - scaled(60_000);
 
 export interface Subject<S extends LineScene> {
   kind: Kind;
@@ -61,6 +63,10 @@ class Count {
   cutShort = 0;
   readonly #startedAt = performance.now();
 
+  get hasTime(): boolean {
+    return performance.now() - this.#startedAt < BEGIN_MS;
+  }
+
   inWords(): string {
     const seconds = Math.round((performance.now() - this.#startedAt) / 100) / 10;
     const short = this.cutShort === 0 ? '' : ` (${this.cutShort} cut short)`;
@@ -82,6 +88,7 @@ async function runLane<S extends LineScene>(
   const scene = (): S => current as S;
   await fc.assert(
     fc.asyncProperty(sequences(scene, { crashes, replayPath: env['MODEL_REPLAY'] }), async (sequence) => {
+      if (!count.hasTime) return;
       names += 1;
       const begun = (current = begin(site, `${kind}-${names}`, names));
       try {

@@ -50,7 +50,7 @@ export class SetLimit extends Command<SemaphoreScene> {
     super(scene);
   }
 
-  protected async act(scene: SemaphoreScene): Promise<void> {
+  async act(scene: SemaphoreScene): Promise<void> {
     const path = `/v1/semaphores/${scene.name}`;
     const reply = await scene.site.replicas[this.at].call('PUT', path, { body: { limit: this.limit } });
     expectReply(reply, 200, { limit: this.limit });
