@@ -18,6 +18,7 @@ import type { Clock } from '../../src/time.js';
 import { Client } from './client.js';
 import { eventually } from './eventually.js';
 import { freshRoot, sharedZooKeeper } from './start-zookeeper.js';
+import { freePort } from './free-port.js';
 import { timing } from './timing.js';
 
 export interface ReplicaOptions {
@@ -215,17 +216,6 @@ async function launch(environment: Record<string, string>): Promise<ChildProcess
   process.once('exit', endWithUs);
   child.once('exit', () => process.off('exit', endWithUs));
   return child;
-}
-
-async function freePort(): Promise<number> {
-  const { createServer } = await import('node:net');
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  await once(server, 'close');
-  if (address === null || typeof address === 'string') throw new Error('no port');
-  return address.port;
 }
 
 /** Ends the lease's session in ZooKeeper as its timeout would, without telling any replica. */

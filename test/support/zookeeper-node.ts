@@ -1,7 +1,6 @@
 /**
  * One ZooKeeper server process of the tests: its ports, its settings, its lives.
  */
-import { randomInt } from 'node:crypto';
 import { accessSync, constants } from 'node:fs';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -9,24 +8,20 @@ import { join } from 'node:path';
 import { env, kill, pid } from 'node:process';
 import { fileURLToPath } from 'node:url';
 import {
-  assertPortFree,
   checkJava,
-  PortTakenError,
   provideZooKeeper,
   startZooKeeperServer,
   type Provided,
   type ZooKeeperServer,
 } from '../../scripts/lib/zookeeper.mjs';
 import { certificateSettings, type Certificates } from './certificates.js';
+import { freePort } from './free-port.js';
 import type { TcpProxy } from './tcp-proxy.js';
 import { timing } from './timing.js';
 
 export const HOST = '127.0.0.1';
 const CACHE_DIR = fileURLToPath(new URL('../../.cache', import.meta.url));
 const DATA_PREFIX = 'postern-zookeeper-';
-
-/** Below the range from which the kernel takes ports for outgoing connections, so that a restart finds its port free. */
-const PORTS = { from: 20_000, to: 32_000 };
 
 /** C1 only: a test server lives too briefly to repay the second compiler, and the machine's cores are few. */
 const JVM_FLAGS = ['-XX:TieredStopAtLevel=1', '-Dzookeeper.extendedTypesEnabled=true', '-Dzookeeper.forceSync=no'];
@@ -187,20 +182,6 @@ export async function withFreePorts<T>(servers: number, make: (dir: string, port
     ports.push({ client, secure, quorum, election });
   }
   return make(await mkdtemp(join(memoryDir(), `${DATA_PREFIX}${pid}-`)), ports);
-}
-
-async function freePort(taken: Set<number>): Promise<number> {
-  for (;;) {
-    const port = randomInt(PORTS.from, PORTS.to);
-    if (taken.has(port)) continue;
-    try {
-      await assertPortFree(port);
-      taken.add(port);
-      return port;
-    } catch (error) {
-      if (!(error instanceof PortTakenError)) throw error;
-    }
-  }
 }
 
 /** A file system in memory when there is one: ZooKeeper syncs its log at every write. */
