@@ -1,0 +1,61 @@
+/**
+ * How late the machine makes a test, measured while it happens: what a bound on time must be allowed beyond its promise, and no more.
+ *
+ *   using noise = new Noise();
+ *   …
+ *   expect(elapsedMs - noise.ms).toBeLessThan(600);
+ *
+ * On a quiet machine it is next to nothing, so the promise is held to as it stands. Code that blocks this process for long counts as
+ * noise too; nothing that waits does.
+ */
+import { LeaseExpiredError } from '../../src/errors.js';
+import { openLease } from '../zookeeper/sessions.js';
+import { eventually } from './eventually.js';
+import { sharedZooKeeper } from './start-zookeeper.js';
+import { scaled } from './timing.js';
+
+const EVERY_MS = 5;
+/** Timers are a little late also on a machine that does nothing else. */
+const USUAL_MS = 3;
+
+export class Noise implements Disposable {
+  #lastAt = performance.now();
+  #ms = 0;
+  readonly #timer = setInterval(() => this.#look(), EVERY_MS);
+
+  /** For how much of the time since the beginning this process could not run when it was its turn. */
+  get ms(): number {
+    this.#look();
+    return this.#ms;
+  }
+
+  [Symbol.dispose](): void {
+    clearInterval(this.#timer);
+  }
+
+  #look(): void {
+    const now = performance.now();
+    const lateMs = now - this.#lastAt - EVERY_MS;
+    if (lateMs > USUAL_MS) this.#ms += lateMs;
+    this.#lastAt = now;
+  }
+}
+
+/** A session of the shared server beside all replicas, to see how long the server itself takes to end one that falls silent. */
+export interface ReferenceSession {
+  /** Falls silent now. @returns when it was ended, monotonic */
+  fallSilent(): Promise<number>;
+}
+
+export async function openReferenceSession(ttlMs: number): Promise<ReferenceSession> {
+  const session = await openLease(sharedZooKeeper(), { timeoutMs: ttlMs });
+  return {
+    async fallSilent() {
+      await session.sync().catch((error: unknown) => {
+        if (!(error instanceof LeaseExpiredError)) throw error;
+      });
+      await eventually('the server has ended the session', () => session.ended, { withinMs: ttlMs + scaled(10_000) });
+      return performance.now();
+    },
+  };
+}
