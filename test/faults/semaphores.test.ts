@@ -56,11 +56,9 @@ test(
   { timeout: scaled(60_000) },
   async () => {
     await using pair = await startPair();
-    const [holder, kept, behind] = (await Promise.all([1, 2, 3].map(() => pair.a.createLease({ ttlMs: TTL_MS })))) as [
-      LeaseHandle,
-      LeaseHandle,
-      LeaseHandle,
-    ];
+    const [holder, kept, behind] = (await Promise.all(
+      [1, 2, 3].map(() => pair.a.createLease({ ttlMs: 2 * TTL_MS })),
+    )) as [LeaseHandle, LeaseHandle, LeaseHandle];
     await acquire(pair.a, holder, { limit: 1 });
     expect((await acquire(pair.a, kept, { limit: 1, keepPlace: true })).status).toBe(202);
     const waiting = acquire(pair.b, behind, { limit: 1, waitMs: 40_000 });
