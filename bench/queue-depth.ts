@@ -1,6 +1,6 @@
 /**
  * What the depth of a queue costs: push, pop, claim and acknowledge at queues of several depths, in turns within one run, and the first pop of
- * a replica that has just started on the deepest one.
+ * a replica that has just started on the deepest one. And what a hundred priorities in use cost.
  *
  *   npx tsx bench/queue-depth.ts [--depths 100,1000,10000,100000,1000000] [--rounds 5] [--operations 1000] [--clients 16] [--heap 4g]
  *
@@ -32,6 +32,8 @@ const OPERATIONS = Number(values.operations);
 const CLIENTS = Number(values.clients);
 const FILL_AT_ONCE = 1_000;
 const FILLERS = 2;
+/** In the comparison of priorities. */
+const PRIORITY_MESSAGES = 2_000;
 /** Of utime and stime in /proc: the kernel's USER_HZ, 100 on every Linux. */
 const TICKS_PER_SECOND = 100;
 
@@ -79,6 +81,7 @@ try {
       memory[j] = (await usage(gateway.pid as number)).rssKiB;
     }
   clearInterval(heartbeat);
+  await comparePriorities();
   const reference = results[1] ?? results[0];
   for (const op of OPS) {
     console.log(op);
@@ -92,7 +95,7 @@ try {
           'per second': Math.round(median(rates)),
           'median, ms': digits(median(all)),
           'p99, ms': digits(quantile(all, 0.99)),
-          'against the second': digits(median(times.map((some, i) => median(some) / median(other[i] as number)))),
+          'against the second': digits(median(times.map((some, i) => median(some) / median(other[i] as number[])))),
           'replica, MiB': Math.round((memory[j] ?? 0) / 1024),
           ...(op === 'push' ? { 'bulk push, messages/s': Math.round(fillRates[j] as number) } : {}),
         };
@@ -120,6 +123,49 @@ try {
   gateway.kill('SIGKILL');
   await zookeeper.stop();
   await rm(dataDir, { recursive: true, force: true });
+}
+
+/** Emptying a queue whose messages have one priority, against one with a hundred, in turns. */
+async function comparePriorities(): Promise<void> {
+  const counts = [1, 100];
+  for (const count of counts) {
+    const response = await pool.request({
+      method: 'PUT',
+      path: `/v1/queues/priorities-${count}`,
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ order: 'priority' }),
+    });
+    await response.body.dump();
+  }
+  const rates = counts.map((): number[] => []);
+  for (let i = 0; i < ROUNDS; i += 1) {
+    for (const [j, count] of counts.entries()) {
+      const path = `/v1/queues/priorities-${count}`;
+      for (let pushed = 0; pushed < PRIORITY_MESSAGES; pushed += FILL_AT_ONCE) {
+        // One push has messages of all priorities.
+        const messages = Array.from({ length: FILL_AT_ONCE }, (_, k) => ({ body: k, priority: k % count }));
+        await call('POST', `${path}/messages`, { messages });
+      }
+      const from = performance.now();
+      let left = PRIORITY_MESSAGES;
+      await Promise.all(
+        Array.from({ length: CLIENTS }, async () => {
+          for (; left > 0; await call('POST', `${path}/pop`, {})) left -= 1;
+        }),
+      );
+      rates[j]?.push(PRIORITY_MESSAGES / ((performance.now() - from) / 1_000));
+    }
+  }
+  console.log('emptying a queue');
+  console.table(
+    counts.map((count, j) => ({
+      priorities: count,
+      'pops per second': Math.round(median(rates[j] as number[])),
+      'times the cost of one': digits(
+        median((rates[j] as number[]).map((rate, i) => ((rates[0] as number[])[i] as number) / rate)),
+      ),
+    })),
+  );
 }
 
 /** @returns messages per second */

@@ -10,6 +10,7 @@ import { createAuthentication } from './http/auth.js';
 import { barrierRoutes } from './http/routes/barriers.js';
 import { configRoutes } from './http/routes/config.js';
 import { counterRoutes } from './http/routes/counters.js';
+import { contentionRoutes } from './http/routes/contention.js';
 import { electionRoutes } from './http/routes/elections.js';
 import { groupRoutes } from './http/routes/groups.js';
 import { leaseRoutes } from './http/routes/leases.js';
@@ -27,6 +28,7 @@ import type { Logger } from './log.js';
 import { createMetrics, type Metrics } from './metrics/metrics.js';
 import { BarrierObservers } from './recipes/barrier-observer.js';
 import { Cleanup } from './recipes/cleanup.js';
+import { Contention } from './recipes/contention.js';
 import { ConfigObservers } from './recipes/config/observers.js';
 import { TidyConfig } from './recipes/config/tidy.js';
 import { ConfigWriter } from './recipes/config/write.js';
@@ -112,10 +114,11 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     lines: new Lines(control, metrics),
     granted: new GrantedHolds(),
     cleanup,
+    contention: new Contention(),
   };
   const observers = new LineObservers(control);
   const groups = new GroupObservers(control);
-  const barriers = new BarrierObservers(control, metrics);
+  const barriers = new BarrierObservers(context);
   const memberships = new Memberships(context);
   const configuration = { observers: new ConfigObservers(context), writer: new ConfigWriter(context) };
   const transactions = new Transactions(context, (error) =>
@@ -172,6 +175,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
           sessionBounds: () => bounds.known,
           draining: draining.signal,
         }),
+        ...contentionRoutes(context),
         ...leaseRoutes(context, observers),
         ...lockRoutes(context, observers),
         ...electionRoutes(context, observers),

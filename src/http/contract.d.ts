@@ -2053,6 +2053,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/contention": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show where requests wait in this replica
+         * @description The names of a namespace that somebody waited for in this replica within the last five minutes (`windowMs`): those with the longest lines first, then those with
+         *     the longest waits, then those with the most conflicts. All kinds: locks, read-write locks, semaphores, elections, queues (where those who wait are
+         *     consumers) and barriers. Ask every replica for the whole picture. Scope: `read` on contention.
+         */
+        get: operations["showContention"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/": {
         parameters: {
             query?: never;
@@ -3125,6 +3147,25 @@ export interface components {
             /** @constant */
             ready: true;
             reasons: string[];
+        };
+        Contention: {
+            /** @description How far back it goes. */
+            windowMs: number;
+            items: {
+                /** @enum {string} */
+                kind: "lock" | "rwlock" | "semaphore" | "election" | "queue" | "barrier";
+                name: components["schemas"]["Name"];
+                /** @description Requests that wait now. */
+                waiting: number;
+                /** @description How long the first of them has waited; 0 when none waits. */
+                oldestWaitMs: number;
+                /** @description Waits that ended within the window. */
+                waits: number;
+                meanWaitMs: number;
+                longestWaitMs: number;
+                /** @description Of a queue: how often a message was gone that was to be taken. */
+                conflicts: number;
+            }[];
         };
         Status: {
             version: string;
@@ -8742,6 +8783,45 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Status"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+        };
+    };
+    showContention: {
+        parameters: {
+            query?: {
+                /** @description How many names at most. */
+                top?: number;
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The names, the most contended first. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Contention"];
                 };
             };
             400: components["responses"]["BadRequest"];

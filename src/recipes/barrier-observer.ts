@@ -5,6 +5,8 @@
 import type { Metrics } from '../metrics/metrics.js';
 import type { ControlSession } from '../zookeeper/control-session.js';
 import { endReason } from '../time.js';
+import type { Contention } from './contention.js';
+import type { Coordination } from './coordination.js';
 import { describeBarrier, isLifted, liftedAt, type BarrierView } from './barrier.js';
 import { Observers, type Look, type LookResult, type Observed } from './observers.js';
 
@@ -29,9 +31,11 @@ const KIND = 'barrier';
 export class BarrierObservers {
   readonly #observers: Observers<undefined, Observation>;
   readonly #metrics: Metrics;
+  readonly #contention: Contention;
 
-  constructor(control: ControlSession, metrics: Metrics) {
+  constructor({ control, metrics, contention }: Pick<Coordination, 'control' | 'metrics' | 'contention'>) {
     this.#metrics = metrics;
+    this.#contention = contention;
     this.#observers = new Observers(control, (path, _, look) => lookAt(control, path, look));
   }
 
@@ -73,6 +77,7 @@ export class BarrierObservers {
       return lifted;
     };
     metrics.waiters.inc({ kind: KIND });
+    const endWait = this.#contention.begin(KIND, path);
     try {
       const lifted = (await this.#observers.until(path, undefined, wanted, deadline, signal)) !== undefined;
       if (lifted) {
@@ -84,6 +89,7 @@ export class BarrierObservers {
       return lifted;
     } finally {
       metrics.waiters.dec({ kind: KIND });
+      endWait();
     }
   }
 

@@ -5,6 +5,7 @@ import type { Metrics } from '../metrics/metrics.js';
 import type { ControlSession } from '../zookeeper/control-session.js';
 import type { ServerClock } from '../zookeeper/server-clock.js';
 import type { Cleanup } from './cleanup.js';
+import type { Contention } from './contention.js';
 import type { GrantedHolds } from './granted-holds.js';
 import type { Lines } from './line.js';
 
@@ -17,4 +18,5 @@ export interface Coordination {
   lines: Lines;
   granted: GrantedHolds;
   cleanup: Cleanup;
+  contention: Contention;
 }

@@ -31,6 +31,7 @@ import type { Leases } from '../leases/leases.js';
 import type { ServerClock } from '../zookeeper/server-clock.js';
 import { ABANDONED_CHECK_MS, removeAbandoned } from './abandoned.js';
 import type { Contender } from './contender.js';
+import type { Contention } from './contention.js';
 import type { MultiReadResult } from '../zookeeper/operations.js';
 import { Inbox } from './inbox.js';
 import type { Line } from './line.js';
@@ -51,6 +52,7 @@ export interface WaitContext {
   leases: Leases;
   zooKeeperClock: ServerClock;
   metrics: Metrics;
+  contention: Contention;
   kind: Kind;
 }
 
@@ -110,12 +112,14 @@ export class LineWaiter {
     this.#line.waiters.get(this.place.name)?.supersede();
     this.#line.waiters.set(this.place.name, this);
     metrics.waiters.inc({ kind });
+    const endWait = this.#context.contention.begin(kind, this.#line.path);
     try {
       const end = await (this.#turns === undefined ? this.#loop(bounds) : this.#takeTurns(this.#turns, bounds));
       if (end === 'granted') metrics.handoffsTotal.inc({ kind });
       return end;
     } finally {
       metrics.waiters.dec({ kind });
+      endWait();
       this.#closed = true;
       for (const { watch } of this.#watched.values()) watch.cancel();
       if (this.#line.waiters.get(this.place.name) === this) this.#line.waiters.delete(this.place.name);

@@ -94,14 +94,17 @@ export class Dispatcher {
    */
   take(options: DemandOptions): Promise<Delivered[]> {
     if (this.#closed) return Promise.reject(new QueueGoneError());
-    const { metrics } = this.#queue.context;
+    const { metrics, contention } = this.#queue.context;
+    // Who does not wait is no contention.
+    const endWait = options.waitMs > 0 ? contention.begin('queue', this.#queue.path) : undefined;
+    metrics.waiters.inc({ kind: 'queue' });
     const demand = new Demand(options, (over) => {
+      endWait?.();
       metrics.waiters.dec({ kind: 'queue' });
       this.#demands = this.#demands.filter((other) => other !== over);
       this.#wakeUp();
     });
     if (demand.over) return demand.answered;
-    metrics.waiters.inc({ kind: 'queue' });
     this.#demands.push(demand);
     clearTimeout(this.#idle);
     if (this.#running) this.#wakeUp();
@@ -341,7 +344,9 @@ export class Dispatcher {
 
   /** Somebody else has taken it: not possible under the turn, but for those who take without one (a purge, a redrive). */
   #conflict(entry: Entry, error: ZooKeeperError): void {
-    this.#queue.context.metrics.queueClaimConflictsTotal.inc();
+    const { context, path } = this.#queue;
+    context.metrics.queueClaimConflictsTotal.inc();
+    context.contention.conflict('queue', path);
     if (isReason(error, 'NO_NODE') && entry.claims === undefined) this.#head.gone(entry);
     else this.#head.returned(entry);
   }

@@ -40,6 +40,11 @@ export class Queue {
     this.dispatcher = new Dispatcher(this);
   }
 
+  /** Of its name. */
+  get path(): string {
+    return this.context.layout.queue(this.namespace, this.name);
+  }
+
   get control(): ControlSession {
     return this.context.control;
   }

@@ -1,0 +1,142 @@
+/**
+ * Where requests wait: for each name that somebody waited for in this replica within the last minutes, how many wait now, for how long,
+ * and what happened since. In memory only and bounded; metrics cannot tell, because names are no labels.
+ *
+ *   begin ──▶ waiting ──end──▶ counted in the minute in which it ended ──after the window──▶ forgotten
+ */
+import type { Kind } from '../metrics/metrics.js';
+import { MINUTE } from '../time.js';
+import { baseName, parentOf } from '../zookeeper/paths.js';
+
+export interface Contended {
+  kind: Kind;
+  name: string;
+  /** Requests that wait now. */
+  waiting: number;
+  /** Of those that wait now; 0 when none does. */
+  oldestWaitMs: number;
+  /** Waits that ended within the window, and how long they were. */
+  waits: number;
+  meanWaitMs: number;
+  longestWaitMs: number;
+  /** Of queues: messages that somebody else had taken in that moment, within the window. */
+  conflicts: number;
+}
+
+/** How far back it is told of. */
+export const CONTENTION_WINDOW_MS = 5 * MINUTE;
+const SLICE_MS = MINUTE;
+const SLICES = CONTENTION_WINDOW_MS / SLICE_MS;
+/** Names that are remembered; the one that was least recently waited for goes first, unless somebody waits. */
+const NAMES_MAX = 10_000;
+
+interface Slice {
+  /** Since the process began, in slices. */
+  number: number;
+  waits: number;
+  waitMs: number;
+  longestWaitMs: number;
+  conflicts: number;
+}
+
+interface Entry {
+  kind: Kind;
+  namespace: string;
+  name: string;
+  /** When those that wait now began, the first one first. */
+  open: Set<{ since: number }>;
+  slices: Slice[];
+}
+
+export class Contention {
+  /** By path, least recently used first. */
+  readonly #entries = new Map<string, Entry>();
+
+  /**
+   * A request begins to wait.
+   * @param path of what it waits for: `…/<namespace>/<kind>s/<name>`
+   * @returns what is to be called when it does not wait any more, however it ended
+   */
+  begin(kind: Kind, path: string): () => void {
+    const entry = this.#entry(kind, path);
+    const wait = { since: performance.now() };
+    entry.open.add(wait);
+    return () => {
+      if (!entry.open.delete(wait)) return;
+      const slice = currentSlice(entry);
+      const ms = performance.now() - wait.since;
+      slice.waits += 1;
+      slice.waitMs += ms;
+      slice.longestWaitMs = Math.max(slice.longestWaitMs, ms);
+    };
+  }
+
+  conflict(kind: Kind, path: string): void {
+    currentSlice(this.#entry(kind, path)).conflicts += 1;
+  }
+
+  /** Those of a namespace with the longest lines, then the longest waits, then the most conflicts. */
+  top(namespace: string, count: number): Contended[] {
+    const now = performance.now();
+    const first = Math.floor(now / SLICE_MS) - SLICES;
+    const all: Contended[] = [];
+    for (const entry of this.#entries.values()) {
+      if (entry.namespace !== namespace) continue;
+      const slices = entry.slices.filter(({ number }) => number > first);
+      const waits = sum(slices, 'waits');
+      const conflicts = sum(slices, 'conflicts');
+      const [oldest] = entry.open; // in the order of their beginnings
+      if (oldest === undefined && waits === 0 && conflicts === 0) continue;
+      all.push({
+        kind: entry.kind,
+        name: entry.name,
+        waiting: entry.open.size,
+        oldestWaitMs: oldest === undefined ? 0 : Math.round(now - oldest.since),
+        waits,
+        meanWaitMs: waits === 0 ? 0 : Math.round(sum(slices, 'waitMs') / waits),
+        longestWaitMs: Math.round(Math.max(0, ...slices.map(({ longestWaitMs }) => longestWaitMs))),
+        conflicts,
+      });
+    }
+    const longest = (one: Contended): number => Math.max(one.oldestWaitMs, one.longestWaitMs);
+    return all
+      .sort((a, b) => b.waiting - a.waiting || longest(b) - longest(a) || b.conflicts - a.conflicts)
+      .slice(0, count);
+  }
+
+  #entry(kind: Kind, path: string): Entry {
+    let entry = this.#entries.get(path);
+    if (entry === undefined) {
+      const namespace = baseName(parentOf(parentOf(path)));
+      entry = { kind, namespace, name: baseName(path), open: new Set(), slices: [] };
+    } else {
+      this.#entries.delete(path);
+    }
+    this.#entries.set(path, entry);
+    if (this.#entries.size > NAMES_MAX) this.#forgetOne();
+    return entry;
+  }
+
+  #forgetOne(): void {
+    for (const [key, { open }] of this.#entries) {
+      if (open.size > 0) continue;
+      this.#entries.delete(key);
+      return;
+    }
+  }
+}
+
+function currentSlice(entry: Entry): Slice {
+  const number = Math.floor(performance.now() / SLICE_MS);
+  let slice = entry.slices.at(-1);
+  if (slice?.number !== number) {
+    slice = { number, waits: 0, waitMs: 0, longestWaitMs: 0, conflicts: 0 };
+    entry.slices.push(slice);
+    if (entry.slices.length > SLICES) entry.slices.shift();
+  }
+  return slice;
+}
+
+function sum(slices: readonly Slice[], key: 'waits' | 'waitMs' | 'conflicts'): number {
+  return slices.reduce((total, slice) => total + slice[key], 0);
+}
