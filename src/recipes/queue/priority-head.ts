@@ -113,11 +113,14 @@ export class PriorityHead {
 
   #front(count: number): Entry[] {
     const front: Entry[] = [];
+    const last = this.#known?.at(-1);
     for (const number of this.#known ?? []) {
       const segment = this.#segments.get(number);
       if (segment === undefined) break; // not listed yet: nothing behind it may go before it
       segment.candidates(count, front);
       if (front.length >= count) break;
+      // It was sealed since it was listed: what came before the seal is not known yet, and goes first.
+      if (number !== last && !segment.complete) break;
     }
     return front;
   }
@@ -135,7 +138,7 @@ export class PriorityHead {
       const segment = this.#segments.get(number);
       const sealed = number !== last;
       const outdated = segment === undefined || (number === last && this.#tailChanged);
-      if (outdated || (sealed && !segment.complete && segment.empty)) {
+      if (outdated || (sealed && !segment.complete)) {
         if (number === last) this.#tailChanged = false;
         await this.#list(number, sealed, deadline);
         return true;
