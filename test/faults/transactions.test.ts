@@ -6,9 +6,9 @@ import { OPCODE } from '../../src/zookeeper/operations.js';
 import { abort, begin, join, leaseFor, show, told, vote, type Shown } from '../http/transaction-client.js';
 import { eventually, passed, throughout } from '../support/eventually.js';
 import { expireSession, spawnReplica, startPair, startReplica, type Replica } from '../support/start-gateway.js';
-import { freshRoot, sharedZooKeeper } from '../support/start-zookeeper.js';
+import { freshRoot, sharedZooKeeper, startZooKeeper } from '../support/start-zookeeper.js';
 import { startTcpProxy } from '../support/tcp-proxy.js';
-import { scaled } from '../support/timing.js';
+import { scaled, timing } from '../support/timing.js';
 import { rounds, startCuttable } from './scene.js';
 
 /** Where a test looks at what is *not* decided, it is not to be decided by housekeeping. */
@@ -300,6 +300,32 @@ describe('the deadline', () => {
     },
   );
 });
+
+test(
+  'a ZooKeeper that is killed and started again has lost nobody, and still sees who is',
+  { timeout: scaled(120_000) },
+  async () => {
+    await using zookeeper = await startZooKeeper();
+    await using pair = await startPair({ zookeeper: zookeeper.connectString, housekeeping: NO_HOUSEKEEPING });
+    const [a, b] = [await leaseFor(pair.a), await leaseFor(pair.a)];
+    const [kept, broken] = [await begin(pair.a, ['a', 'b']), await begin(pair.b, ['a', 'b'])];
+    for (const id of [kept, broken]) await vote(pair.a, id, a, 'a');
+    // Two more tries that fail: they are not to be taken for nodes that have gone.
+    expect((await vote(pair.b, kept, b, 'a')).status).toBe(409);
+    await Promise.all([join(pair.a, kept, b, 'b'), join(pair.b, kept, b, 'b')]);
+    await join(pair.a, broken, b, 'b');
+    await zookeeper.kill();
+    await zookeeper.restart();
+    await eventually('it is open', async () => (await show(pair.b, kept)).state === 'open', {
+      withinMs: timing.processMs,
+    });
+    expect((await show(pair.a, broken)).state).toBe('open');
+    expect(told(await vote(pair.b, kept, b, 'b')).state).toBe('committed');
+    await expireSession(pair.b, a.leaseId);
+    await eventually('it is decided', async () => (await show(pair.a, broken)).state !== 'open');
+    expect(await show(pair.b, broken)).toMatchObject({ state: 'aborted', reason: 'participant-lost' });
+  },
+);
 
 describe('a participant that is lost', () => {
   test('between the last vote and the commit, makes the commit fail (C29)', async () => {
