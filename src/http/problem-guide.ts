@@ -48,7 +48,7 @@ export const PROBLEM_GUIDE: Readonly<Record<ErrorCode, Guidance>> = {
   },
   'not-found': {
     meaning:
-      'There is nothing under this path, or no living lease with this id. (Locks that nobody uses are not missing: they are free, and shown so.)',
+      'There is nothing under this path, no living lease with this id, or no transaction: also one whose history is over. (Locks that nobody uses are not missing: they are free, and shown so.)',
     happened: NOTHING_DONE,
     advice: 'Compare the path with the contract at /docs.',
   },

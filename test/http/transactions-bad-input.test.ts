@@ -143,7 +143,7 @@ test('only the coordinator aborts, and who has the scope admin; reading and taki
     coordinator: { default: ['read', 'use'] },
     participant: { default: ['read', 'use'] },
     reader: { default: ['read'] },
-    admin: { default: ['read', 'use', 'admin'] },
+    admin: { default: ['admin'] },
   });
   await using pair = await startPair({ settings: { POSTERN_AUTH_FILE: keys.file } });
   await using coordinator = keys.as('coordinator', pair.a.url);

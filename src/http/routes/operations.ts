@@ -93,7 +93,7 @@ async function explainProblem({ params, headers }: Exchange): Promise<Answer> {
 }
 
 function limitsOf(config: Config): Record<string, number> {
-  const { maxWaitMs, maxWaiters, maxAttached, maxBodyBytes, requestTimeoutMs, drainMs } = config;
+  const { maxWaitMs, maxWaiters, maxAttached, maxBodyBytes, requestTimeoutMs, drainMs, transactionHistoryMs } = config;
   return {
     maxWaitMs,
     maxWaiters,
@@ -103,5 +103,6 @@ function limitsOf(config: Config): Record<string, number> {
     maxHeaderBytes: HEADERS_BYTES_MAX,
     requestTimeoutMs,
     drainMs,
+    transactionHistoryMs,
   };
 }
