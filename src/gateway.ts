@@ -11,6 +11,7 @@ import { barrierRoutes } from './http/routes/barriers.js';
 import { configRoutes } from './http/routes/config.js';
 import { counterRoutes } from './http/routes/counters.js';
 import { contentionRoutes } from './http/routes/contention.js';
+import { doubleBarrierRoutes } from './http/routes/double-barriers.js';
 import { electionRoutes } from './http/routes/elections.js';
 import { groupRoutes } from './http/routes/groups.js';
 import { leaseRoutes } from './http/routes/leases.js';
@@ -36,6 +37,8 @@ import type { Coordination } from './recipes/coordination.js';
 import { TidyCounterMarks } from './recipes/counter/tidy.js';
 import { CounterWriter } from './recipes/counter/writer.js';
 import { GrantedHolds } from './recipes/granted-holds.js';
+import { RoundObservers } from './recipes/double-barrier-observer.js';
+import { DoubleBarriers } from './recipes/double-barrier.js';
 import { GroupObservers } from './recipes/group-observer.js';
 import { HOUSEKEEPING_TIMING, Housekeeping, type HousekeepingTiming } from './recipes/housekeeping.js';
 import { Lines } from './recipes/line.js';
@@ -49,6 +52,7 @@ import { TidyQueues } from './recipes/queue/tidy-queues.js';
 import { RevocationWatch } from './recipes/revocation-watch.js';
 import { TransactionChore } from './recipes/transaction-chore.js';
 import { Transactions } from './recipes/transaction.js';
+import { Rounds } from './recipes/rounds.js';
 import { SECOND, systemClock, type Clock } from './time.js';
 import { version } from './version.js';
 import { CREATOR_ACL, OPEN_ACL } from './zookeeper/acl.js';
@@ -120,6 +124,9 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const groups = new GroupObservers(control);
   const barriers = new BarrierObservers(context);
   const memberships = new Memberships(context);
+  const rounds = new Rounds(control);
+  const roundObservers = new RoundObservers(control, rounds);
+  const doubleBarriers = new DoubleBarriers(context, memberships, rounds, roundObservers);
   const configuration = { observers: new ConfigObservers(context), writer: new ConfigWriter(context) };
   const transactions = new Transactions(context, (error) =>
     logger.warn({ err: error }, 'a transaction could not be looked after; it is tried again'),
@@ -185,6 +192,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         ...barrierRoutes(context, barriers),
         ...queueRoutes({ context, queues, observers: queueObservers, maxMessageBytes: config.maxMessageBytes }),
         ...counterRoutes(context, counters),
+        ...doubleBarrierRoutes(context, doubleBarriers, roundObservers),
       },
       draining: draining.signal,
     });
@@ -225,7 +233,12 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     context,
     observers,
     observed: () =>
-      observers.size + groups.size + barriers.size + configuration.observers.size + transactions.observers.size,
+      observers.size +
+      groups.size +
+      barriers.size +
+      roundObservers.size +
+      configuration.observers.size +
+      transactions.observers.size,
     writing: () => configuration.writer.size + counters.size,
     transactions,
     async stop(withinMs = config.drainMs) {

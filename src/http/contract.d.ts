@@ -1189,6 +1189,169 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/double-barriers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the double barriers that somebody is in
+         * @description In the order of their names, paged. Scope: `read` on double-barriers.
+         */
+        get: operations["listDoubleBarriers"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/double-barriers/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the double barrier.
+                 * @example stage-2
+                 */
+                name: components["parameters"]["DoubleBarrierName"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Show who is in a double barrier, or wait until a round begins or ends
+         * @description With `waitMs` and `If-None-Match` it waits until the barrier is no longer in the state of that ETag; 304 when nothing changed in time. The ETag
+         *     covers whether a round goes on, and which, not who gathers. With `Accept: text/event-stream` it is the stream of
+         *     `GET /v1/double-barriers/{name}/events`. Scope: `read` on double-barriers.
+         */
+        get: operations["showDoubleBarrier"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/double-barriers/{name}/enter": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the double barrier.
+                 * @example stage-2
+                 */
+                name: components["parameters"]["DoubleBarrierName"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Enter a double barrier, and wait until all are in
+         * @description The first `size` members to come are a round, and enter together: 200. All say the same `size`; another one than that of those who are
+         *     there is 409 `conflict`, with theirs. Whoever comes when a round goes on, or is one too many, waits for the next round. `waitMs: 0`, the default, does not
+         *     wait. An open wait keeps the lease alive.
+         *
+         *     When the wait was in vain the answer is 202 and the member stays, until it leaves or its lease ends; repeat the same request, at any replica, to wait on.
+         *     Repeated after it has entered, it answers 200 again. Without `member` it is the lease's own, one for each `requestId`; a name that belongs to
+         *     another lease is 409 `conflict`, with `holder`. Scope: `use` on double-barriers.
+         */
+        post: operations["enterDoubleBarrier"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/double-barriers/{name}/leave": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the double barrier.
+                 * @example stage-2
+                 */
+                name: components["parameters"]["DoubleBarrierName"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Leave a double barrier, and wait until all are out
+         * @description The member goes at once. When it has entered, the answer is 200 as soon as all of its round are out, by leaving or by the end of their leases; 202
+         *     when they are not in time: repeat the same request, at any replica, to wait on. A member that has not entered has nobody to wait for. Leaving when there is
+         *     no such member is 200, so it can be repeated after the round is over. A member of another lease: 409 `not-holder`. An open wait keeps the lease
+         *     alive. Scope: `use` on double-barriers.
+         */
+        post: operations["leaveDoubleBarrier"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/double-barriers/{name}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the double barrier.
+                 * @example stage-2
+                 */
+                name: components["parameters"]["DoubleBarrierName"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Watch the rounds of a double barrier
+         * @description A stream of server-sent events: `state` first, and again whenever a round begins or ends, with `name`, `entered` and `since` as
+         *     `GET /v1/double-barriers/{name}` shows them; `id` is its ETag without the quotes. It ends with `reconnect` after `maxMs`, and when the replica
+         *     shuts down. `Last-Event-ID` resumes with the current state. Scope: `read` on double-barriers.
+         */
+        get: operations["watchDoubleBarrier"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/double-barriers/{name}/members": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the double barrier.
+                 * @example stage-2
+                 */
+                name: components["parameters"]["DoubleBarrierName"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List everybody who is in a double barrier
+         * @description In the order of their names, paged. Scope: `read` on double-barriers.
+         */
+        get: operations["listEntrants"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/groups": {
         parameters: {
             query?: never;
@@ -2947,6 +3110,117 @@ export interface components {
             items: components["schemas"]["Barrier"][];
             nextPageToken?: string;
         };
+        /** @description How many members enter together. */
+        RoundSize: number;
+        EnterRequest: {
+            size: components["schemas"]["RoundSize"];
+            /** @description Any name but `ready`. Without it the lease's own. */
+            member?: components["schemas"]["Name"];
+            /** @default 0 */
+            waitMs: components["schemas"]["WaitMs"];
+            requestId?: components["schemas"]["RequestId"];
+        };
+        LeaveRequest: {
+            /** @description As it has entered. */
+            member?: components["schemas"]["Name"];
+            /** @default 0 */
+            waitMs: components["schemas"]["WaitMs"];
+            requestId?: components["schemas"]["RequestId"];
+        };
+        Entered: {
+            name: components["schemas"]["Name"];
+            member: components["schemas"]["Name"];
+            requestId: string;
+            leaseId: components["schemas"]["LeaseId"];
+            ttlMs: components["schemas"]["TtlMs"];
+            /** @constant */
+            entered: true;
+            memberId: components["schemas"]["MemberId"];
+            fencingToken: components["schemas"]["FencingToken"];
+            size: components["schemas"]["RoundSize"];
+            waitedMs: number;
+            expiresAt: components["schemas"]["Instant"];
+        };
+        Entering: {
+            name: components["schemas"]["Name"];
+            member: components["schemas"]["Name"];
+            requestId: string;
+            leaseId: components["schemas"]["LeaseId"];
+            ttlMs: components["schemas"]["TtlMs"];
+            /** @constant */
+            entered: false;
+            memberId: components["schemas"]["MemberId"];
+            fencingToken: components["schemas"]["FencingToken"];
+            size: components["schemas"]["RoundSize"];
+            /** @description How many are in the barrier now, those of a round that goes on among them. */
+            memberCount: number;
+        };
+        Left: {
+            name: components["schemas"]["Name"];
+            member: components["schemas"]["Name"];
+            requestId: string;
+            leaseId: components["schemas"]["LeaseId"];
+            ttlMs: components["schemas"]["TtlMs"];
+            /**
+             * @description Whether all of the round have left.
+             * @constant
+             */
+            left: true;
+            waitedMs: number;
+            expiresAt: components["schemas"]["Instant"];
+        };
+        Leaving: {
+            name: components["schemas"]["Name"];
+            member: components["schemas"]["Name"];
+            requestId: string;
+            leaseId: components["schemas"]["LeaseId"];
+            ttlMs: components["schemas"]["TtlMs"];
+            /** @constant */
+            left: false;
+            /** @description How many are in the barrier still, those who gather for the next round among them. */
+            memberCount: number;
+        };
+        RoundState: {
+            name: components["schemas"]["Name"];
+            /** @description Whether a round has entered and is not over. */
+            entered: boolean;
+            /** @description When it entered; null when there is none. */
+            since: components["schemas"]["Instant"] | null;
+        };
+        Entrant: {
+            member: string;
+            memberId: components["schemas"]["MemberId"];
+            leaseId: string | null;
+            principal: string | null;
+            label: string | null;
+            /** @description With how many it enters; null of an external member, which does not say. */
+            size: number | null;
+            fencingToken: components["schemas"]["FencingToken"];
+            since: components["schemas"]["Instant"];
+            /** @description Whether it is of the round that goes on; otherwise it waits for the next one. */
+            entered: boolean;
+            /** @description True for members that entered without Postern, for example by Curator's DistributedDoubleBarrier. */
+            external: boolean;
+        };
+        DoubleBarrier: components["schemas"]["RoundState"] & {
+            /** @description With how many the members enter; null when there are none. */
+            size: number | null;
+            /** @description The first 100 in the order of their names; the rest is paged at the sub-path `members`. */
+            members: components["schemas"]["Entrant"][];
+            memberCount: number;
+        };
+        DoubleBarrierSummary: components["schemas"]["RoundState"] & {
+            size: number | null;
+            memberCount: number;
+        };
+        DoubleBarrierList: {
+            items: components["schemas"]["DoubleBarrierSummary"][];
+            nextPageToken?: string;
+        };
+        EntrantList: {
+            items: components["schemas"]["Entrant"][];
+            nextPageToken?: string;
+        };
         /** @description Any JSON value that others shall see beside the member, for example where to reach it; at most 4 096 bytes as JSON. */
         MemberValue: unknown;
         /** @description New for every membership. Public, and no credential. */
@@ -3408,6 +3682,19 @@ export interface components {
             };
         };
         /**
+         * @description `conflict`: those who are there say another `size`, or the member's name belongs to another lease (`holder`), or the member was
+         *     taken away while it waited.
+         */
+        CannotEnter: {
+            headers: {
+                "Trace-Id": components["headers"]["TraceId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /**
          * @description `conflict`: the name belongs to another lease, or to a client other than Postern's; `holder` says which. It is free when that one leaves or
          *     its lease ends.
          */
@@ -3611,6 +3898,11 @@ export interface components {
          * @example migration
          */
         BarrierName: components["schemas"]["Name"];
+        /**
+         * @description The name of the double barrier.
+         * @example stage-2
+         */
+        DoubleBarrierName: components["schemas"]["Name"];
         /**
          * @description The name of the group.
          * @example workers
@@ -6423,6 +6715,355 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: components["responses"]["Events"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listDoubleBarriers: {
+        parameters: {
+            query?: {
+                /** @description How many items a page may have. */
+                limit?: components["parameters"]["Limit"];
+                /** @description The `nextPageToken` of the page before. */
+                pageToken?: components["parameters"]["PageToken"];
+                /**
+                 * @description Only what begins with this.
+                 * @example back
+                 */
+                prefix?: components["parameters"]["Prefix"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One page of double barriers. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DoubleBarrierList"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    showDoubleBarrier: {
+        parameters: {
+            query?: {
+                /**
+                 * @description How long to wait for a change, in milliseconds.
+                 * @example 30000
+                 */
+                waitMs?: components["parameters"]["WaitMs"];
+                /**
+                 * @description How long the stream may last, in milliseconds. Default and most: the replica's longest wait (55 000 unless set otherwise).
+                 * @example 30000
+                 */
+                maxMs?: components["parameters"]["MaxMs"];
+                /** @description `stale` may answer from a follower that lags behind, and spares the leader; otherwise reads are up to date. */
+                consistency?: components["parameters"]["Consistency"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /**
+                 * @description The ETag you have. While it is still the state, the answer is 304.
+                 * @example "4294967312"
+                 */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+                /** @description The `id` of the last event you saw; the stream resumes with the current state. */
+                "Last-Event-ID"?: components["parameters"]["LastEventId"];
+            };
+            path: {
+                /**
+                 * @description The name of the double barrier.
+                 * @example stage-2
+                 */
+                name: components["parameters"]["DoubleBarrierName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The double barrier. One that nobody is in has no members. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DoubleBarrier"];
+                    "text/event-stream": components["schemas"]["EventStream"];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    enterDoubleBarrier: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description The token of the lease that this request is made for. Missing, it is 400 `lease-token-required`. */
+                "Lease-Token": components["parameters"]["LeaseToken"];
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /** @description Says the same as `requestId` in the body; one of the two is enough. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The name of the double barrier.
+                 * @example stage-2
+                 */
+                name: components["parameters"]["DoubleBarrierName"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "size": 3,
+                 *       "waitMs": 30000
+                 *     }
+                 */
+                "application/json": components["schemas"]["EnterRequest"];
+            };
+        };
+        responses: {
+            /** @description All of the round are in. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Entered"];
+                };
+            };
+            /** @description Not all are in yet; the member stays. */
+            202: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Entering"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            409: components["responses"]["CannotEnter"];
+            410: components["responses"]["LeaseExpired"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    leaveDoubleBarrier: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description The token of the lease that this request is made for. Missing, it is 400 `lease-token-required`. */
+                "Lease-Token": components["parameters"]["LeaseToken"];
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /** @description Says the same as `requestId` in the body; one of the two is enough. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The name of the double barrier.
+                 * @example stage-2
+                 */
+                name: components["parameters"]["DoubleBarrierName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "waitMs": 30000
+                 *     }
+                 */
+                "application/json": components["schemas"]["LeaveRequest"];
+            };
+        };
+        responses: {
+            /** @description All of the round are out. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Left"];
+                };
+            };
+            /** @description The member is out, others of its round are not yet. */
+            202: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Leaving"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            409: components["responses"]["NotMember"];
+            410: components["responses"]["LeaseExpired"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    watchDoubleBarrier: {
+        parameters: {
+            query?: {
+                /**
+                 * @description How long the stream may last, in milliseconds. Default and most: the replica's longest wait (55 000 unless set otherwise).
+                 * @example 30000
+                 */
+                maxMs?: components["parameters"]["MaxMs"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /** @description The `id` of the last event you saw; the stream resumes with the current state. */
+                "Last-Event-ID"?: components["parameters"]["LastEventId"];
+            };
+            path: {
+                /**
+                 * @description The name of the double barrier.
+                 * @example stage-2
+                 */
+                name: components["parameters"]["DoubleBarrierName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["Events"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listEntrants: {
+        parameters: {
+            query?: {
+                /** @description How many items a page may have. */
+                limit?: components["parameters"]["Limit"];
+                /** @description The `nextPageToken` of the page before. */
+                pageToken?: components["parameters"]["PageToken"];
+                /**
+                 * @description Only what begins with this.
+                 * @example back
+                 */
+                prefix?: components["parameters"]["Prefix"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the double barrier.
+                 * @example stage-2
+                 */
+                name: components["parameters"]["DoubleBarrierName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One page of members. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EntrantList"];
+                };
+            };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];

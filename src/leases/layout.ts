@@ -18,6 +18,7 @@
  *   <root>/ns/<namespace>/queue-data/<id>              what is in it: see recipes/queue/queue-paths.ts (persistent)
  *   <root>/ns/<namespace>/counters/<name>              a counter (persistent)
  *   <root>/ns/<namespace>/counter-marks/<bb>/<hash>    an operation on one that may be repeated (persistent, for some minutes)
+ *   <root>/ns/<namespace>/double-barriers/<name>/<member>          a member of a double barrier (ephemeral), and its round, `ready` (persistent)
  *
  * `bb` are the first two hex digits: 256 directories, so that no listing has more than a few thousand names
  * at a million leases. Names were checked at the edge and are safe as path components.
@@ -191,5 +192,13 @@ export class Layout {
   counterMark(namespace: string, id: string): string {
     const hash = createHash('sha256').update(id).digest('hex').slice(0, 32);
     return join(this.counterMarks(namespace), hash.slice(0, BUCKET_DIGITS), hash);
+  }
+
+  doubleBarriers(namespace: string): string {
+    return join(this.namespace(namespace), 'double-barriers');
+  }
+
+  doubleBarrier(namespace: string, name: string): string {
+    return join(this.doubleBarriers(namespace), name);
   }
 }

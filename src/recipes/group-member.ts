@@ -1,5 +1,5 @@
 /**
- * A member of a group: one znode, whose name is the member's.
+ * A member of a group, or of a double barrier: one znode, whose name is the member's.
  *
  *   data  {"leaseId", "principal", "label", "attempt", "value"}   of our own members; others, such as Curator's GroupMember, may have anything
  */
@@ -14,6 +14,8 @@ export interface MemberRecord {
   /** Random per request: tells what this very request wrote. */
   attempt: string;
   value?: unknown;
+  /** Of a member of a double barrier: how many it wants to enter with. */
+  size?: number;
 }
 
 export interface MemberView {
@@ -25,6 +27,8 @@ export interface MemberView {
   label: string;
   /** Of a foreign member the text that it has there. */
   value: unknown;
+  /** Of a member of a double barrier that is Postern's. */
+  size: number | undefined;
   fencingToken: number;
   /** Epoch ms on the ensemble's clock. */
   since: number;
@@ -65,6 +69,7 @@ export function describeMember(member: string, { data, stat }: ReadNode): Member
     principal: record?.principal ?? '',
     label: record?.label ?? '',
     value: record === undefined ? data.toString('utf8', 0, FOREIGN_VALUE_MAX) : (record.value ?? null),
+    size: record?.size,
     fencingToken: stat.czxid,
     since: stat.ctime,
     external: record === undefined,

@@ -64,7 +64,7 @@ export async function listMembers(
     control.sync(directory, deadline),
     unless(control.getChildren(directory, deadline), 'NO_NODE'),
   ]);
-  const names = pageOf(listing?.children ?? [], page);
+  const names = pageOfNames(listing?.children ?? [], page);
   const shown = names.slice(0, page.limit);
   const nodes = await readNodes(
     control,
@@ -89,7 +89,7 @@ export async function listGroups(
 ): Promise<{ items: { name: string; memberCount: number }[]; next: string | undefined }> {
   const parent = layout.groups(namespace);
   await control.sync(parent, deadline);
-  const names = pageOf((await unless(control.getChildren(parent, deadline), 'NO_NODE'))?.children ?? [], page);
+  const names = pageOfNames((await unless(control.getChildren(parent, deadline), 'NO_NODE'))?.children ?? [], page);
   const items: { name: string; memberCount: number }[] = [];
   for (let i = 0; i < names.length; i += page.limit) {
     const batch = names.slice(i, i + page.limit);
@@ -105,6 +105,6 @@ export async function listGroups(
 }
 
 /** Those of the page, and whatever comes behind it. */
-function pageOf(names: readonly string[], { after, prefix }: Page): string[] {
+export function pageOfNames(names: readonly string[], { after, prefix }: Page): string[] {
   return sortNames(names.filter((name) => name.startsWith(prefix) && (after === undefined || name > after)));
 }

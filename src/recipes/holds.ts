@@ -9,11 +9,12 @@ import { decodeRecord, holdIdOf, sortLine, type ContenderRecord } from './conten
 import type { Coordination } from './coordination.js';
 import { heedForeignRevoke, isOverwritten, type OverwrittenHold } from './foreign-revoke.js';
 import { decodeMember, memberIdOf } from './group-member.js';
+import { decodeRound, isInRound, READY } from './round.js';
 
 const READS_AT_ONCE = 256;
 
 /** What can be held: a place in a line, or a membership. */
-export type HoldKind = LineKind | 'group';
+export type HoldKind = LineKind | 'group' | 'double-barrier';
 
 export interface OwnHold {
   kind: HoldKind;
@@ -46,8 +47,8 @@ export async function describeHolds(
   const [, ...holds] = await Promise.all([
     control.sync(layout.namespace(lease.namespace), deadline),
     ...own.map(({ kind, path }) =>
-      kind === 'group'
-        ? describeMembership(context, path, deadline)
+      kind === 'group' || kind === 'double-barrier'
+        ? describeMembership(context, kind, path, deadline)
         : describeHold(context, lease, kind, path, deadline),
     ),
   ]);
@@ -56,7 +57,7 @@ export async function describeHolds(
 
 /**
  * The same, found from outside: without the lease's session, which a look would keep alive (and so a client that is gone).
- * ZooKeeper tells what a session owns to that session only, so this walks through all lines and groups of the namespace: for people, not for programs.
+ * ZooKeeper tells what a session owns to that session only, so this walks through all lines, groups and double barriers of the namespace: for people, not for programs.
  */
 export async function findHolds(context: Coordination, lease: Lease, deadline: number): Promise<OwnHold[]> {
   const { control, layout } = context;
@@ -143,17 +144,23 @@ async function heed(
 
 async function describeMembership(
   { control }: Coordination,
+  kind: 'group' | 'double-barrier',
   path: string,
   deadline: number,
 ): Promise<OwnHold | undefined> {
-  const node = await unless(control.getData(path, deadline), 'NO_NODE');
+  const member = baseName(path);
+  const [node, ready] = await Promise.all([
+    unless(control.getData(path, deadline), 'NO_NODE'),
+    kind === 'group' ? undefined : unless(control.getData(`${parentOf(path)}/${READY}`, deadline), 'NO_NODE'),
+  ]);
   if (node === undefined || decodeMember(node.data) === undefined) return undefined;
+  const isIn = ready !== undefined && isInRound(decodeRound(ready), member, node.stat.czxid);
   return {
-    kind: 'group',
+    kind,
     name: baseName(parentOf(path)),
-    member: baseName(path),
+    member,
     path,
-    held: true,
+    held: kind === 'group' || isIn,
     holdId: memberIdOf(node.stat),
     requestId: '',
     fencingToken: node.stat.czxid,
@@ -164,7 +171,7 @@ async function describeMembership(
 /** Where the directories are in which something can be held. */
 function parentsOf(layout: Layout, namespace: string): Map<HoldKind, string> {
   const lines = LINE_KINDS.map((kind): [HoldKind, string] => [kind, layout.lines(kind, namespace)]);
-  return new Map([...lines, ['group', layout.groups(namespace)]]);
+  return new Map([...lines, ['group', layout.groups(namespace)], ['double-barrier', layout.doubleBarriers(namespace)]]);
 }
 
 /** What a node of a lease is; undefined for its other nodes. */

@@ -5,6 +5,7 @@
 import { unless, ZooKeeperError } from '../zookeeper/errors.js';
 import type { Coordination } from './coordination.js';
 import type { Chore } from './housekeeping.js';
+import { READY } from './round.js';
 
 const AT_ONCE = 64;
 const REQUEST_MS = 10_000;
@@ -30,7 +31,7 @@ export class IdleDirectories implements Chore {
     const { layout } = this.#context;
     const seen = new Map<string, Idle>();
     for (const namespace of await this.#children(layout.namespaces)) {
-      for (const parent of [layout.groups(namespace)]) {
+      for (const parent of [layout.groups(namespace), layout.doubleBarriers(namespace)]) {
         const directories = (await this.#children(parent)).map((name) => `${parent}/${name}`);
         for (let i = 0; i < directories.length && !stopped(); i += AT_ONCE)
           await Promise.all(directories.slice(i, i + AT_ONCE).map((directory) => this.#tidy(directory, seen)));
@@ -43,15 +44,28 @@ export class IdleDirectories implements Chore {
 
   async #tidy(directory: string, seen: Map<string, Idle>): Promise<void> {
     const { control } = this.#context;
-    const stat = await control.exists(directory, performance.now() + REQUEST_MS);
-    if (stat === undefined || stat.numChildren > 0) return;
+    const deadline = performance.now() + REQUEST_MS;
+    const stat = await control.exists(directory, deadline);
+    if (stat === undefined || stat.numChildren > 1) return;
+    // What a round of a double barrier leaves when all of it have died; a member that is called so elsewhere is ephemeral.
+    const ready = stat.numChildren === 1 ? await control.exists(`${directory}/${READY}`, deadline) : undefined;
+    if (stat.numChildren === 1 && ready?.ephemeralOwner !== 0n) return;
     const before = this.#idle.get(directory);
     const idle = before?.pzxid === stat.pzxid ? before : { pzxid: stat.pzxid, since: performance.now() };
     if (performance.now() - idle.since < this.#idleMs) {
       seen.set(directory, idle);
       return;
     }
-    await this.#delete(directory);
+    await this.#quietly(
+      control.multi(
+        [
+          { type: 'check', path: directory, version: stat.version },
+          ...(ready === undefined ? [] : [{ type: 'delete' as const, path: `${directory}/${READY}` }]),
+          { type: 'delete', path: directory },
+        ],
+        deadline,
+      ),
+    );
   }
 
   /** Divisions of a group that has long been empty are of use to nobody. */
@@ -61,13 +75,13 @@ export class IdleDirectories implements Chore {
     await control.sync(layout.group(namespace, group), deadline);
     if ((await control.exists(layout.group(namespace, group), deadline)) !== undefined) return;
     const directory = layout.sharesOf(namespace, group);
-    for (const of of await this.#children(directory)) await this.#delete(`${directory}/${of}`);
-    await this.#delete(directory);
+    const paths = (await this.#children(directory)).map((of) => `${directory}/${of}`);
+    for (const path of [...paths, directory]) await this.#quietly(control.delete(path, undefined, deadline));
   }
 
-  async #delete(path: string): Promise<void> {
+  async #quietly(deletion: Promise<unknown>): Promise<void> {
     try {
-      await this.#context.control.delete(path, undefined, performance.now() + REQUEST_MS);
+      await deletion;
     } catch (error) {
       if (!(error instanceof ZooKeeperError)) throw error; // somebody stepped in, or removed it
     }

@@ -6,6 +6,7 @@ import { Memberships, OtherOwner, OWN_DIRECTORY } from '../../src/recipes/member
 import { leaseBehind, soon } from '../faults/scene.js';
 import { leaseFor } from '../http/group-client.js';
 import { passed } from '../support/eventually.js';
+import { Gate, intercepted } from '../support/gate.js';
 import { startPair, type Replica } from '../support/start-gateway.js';
 import { timing } from '../support/timing.js';
 
@@ -14,7 +15,7 @@ test('a write that has read its node waits for nobody to leave in between, so it
   const [one, two] = await Promise.all([leaseFor(pair.a), leaseFor(pair.a)]);
   const [mine, others] = [await leaseBehind(pair.a, one), await leaseBehind(pair.b, two)];
   const gate = new Gate();
-  const here = new Memberships({ control: pair.a.gateway.context.control, leases: gate.before(pair.a) });
+  const here = new Memberships({ control: pair.a.gateway.context.control, leases: behind(gate, pair.a) });
   const there = new Memberships(pair.b.gateway.context);
   const path = `${pair.a.gateway.context.layout.group('default', 'team')}/w1`;
   const put = (memberships: Memberships, lease: Lease, text: string): Promise<unknown> =>
@@ -67,45 +68,19 @@ test('a node of another lease is neither written nor removed, and its owner is t
   expect((await pair.b.gateway.context.control.getData(path)).data.toString()).toBe('mine');
 });
 
-/** Holds back what one reading on a lease's session has answered. */
-class Gate {
-  open: () => void = () => undefined;
-  reached: Promise<void> = Promise.resolve();
-  #waiting: { opened: Promise<void>; arrive: () => void } | undefined;
-
-  shut(): void {
-    const opened = new Promise<void>((resolve) => (this.open = resolve));
-    this.reached = new Promise((resolve) => (this.#waiting = { opened, arrive: resolve }));
-  }
-
-  /** The replica's leases, whose sessions pass through here. */
-  before(replica: Replica): Leases {
-    const { leases } = replica.gateway.context;
-    const pass = async <T>(reading: Promise<T>): Promise<T> => {
-      const read = await reading;
-      const waiting = this.#waiting;
-      this.#waiting = undefined;
-      waiting?.arrive();
-      await waiting?.opened;
-      return read;
-    };
-    const sessions = intercepted(leases.sessions, {
-      useRepeatedly: (lease, deadline, work) =>
-        leases.sessions.useRepeatedly(lease, deadline, (session, attempt) =>
-          work(intercepted(session, { getData: (path, until) => pass(session.getData(path, until)) }), attempt),
-        ),
-    });
-    return intercepted(leases, { sessions });
-  }
-}
-
-/** The object itself, with some of its members replaced. */
-function intercepted<T extends object>(target: T, members: Partial<T>): T {
-  return new Proxy(target, {
-    get: (_, name) => {
-      if (name in members) return members[name as keyof T];
-      const value: unknown = Reflect.get(target, name, target);
-      return typeof value === 'function' ? (value.bind(target) as unknown) : value;
-    },
+/** The replica's leases, on whose sessions each reading waits at the gate with its answer. */
+function behind(gate: Gate, { gateway }: Replica): Leases {
+  const { leases } = gateway.context;
+  const sessions = intercepted(leases.sessions, {
+    useRepeatedly: (lease, deadline, work) =>
+      leases.sessions.useRepeatedly(lease, deadline, (session, attempt) => {
+        const getData: typeof session.getData = async (path, until) => {
+          const read = await session.getData(path, until);
+          await gate.pass();
+          return read;
+        };
+        return work(intercepted(session, { getData }), attempt);
+      }),
   });
+  return intercepted(leases, { sessions });
 }
