@@ -31,6 +31,7 @@ interface Entry {
 /** Unused so long, a queue is dropped from memory; its view of the messages goes earlier (`dispatcher.ts`). */
 const IDLE_MS = 5 * SECOND;
 const SWEEP_EVERY_MS = SECOND;
+const REFRESH_MS = 5 * SECOND;
 
 export class Queues {
   readonly #context: Coordination;
@@ -158,7 +159,9 @@ export class Queues {
     const onChange = (): void => {
       changed = true;
       const entry = this.#entries.get(path);
-      if (entry !== undefined) entry.watch = undefined;
+      if (entry === undefined) return;
+      entry.watch = undefined;
+      this.#refresh(entry.queue);
     };
     let node = await control.watches.getData(path, onChange, deadline);
     if (node.value === undefined) {
@@ -183,11 +186,19 @@ export class Queues {
     return entry;
   }
 
+  /** Those who wait at a queue learn that it was deleted, or is configured otherwise, though nobody asks for it by its name. */
+  #refresh({ namespace, name }: Queue): void {
+    if (this.#closed) return;
+    this.find(namespace, name, performance.now() + REFRESH_MS).catch(() => undefined); // the sweep tries again
+  }
+
   #sweep(): void {
     const now = performance.now();
     for (const [path, entry] of this.#entries) {
-      if (entry.queue.busy) entry.queue.usedAt = now;
-      else if (now - entry.queue.usedAt > IDLE_MS) this.#drop(path, entry);
+      if (entry.queue.busy) {
+        entry.queue.usedAt = now;
+        if (entry.watch === undefined) this.#refresh(entry.queue);
+      } else if (now - entry.queue.usedAt > IDLE_MS) this.#drop(path, entry);
     }
     if (this.#entries.size > 0) return;
     clearInterval(this.#sweeping);
