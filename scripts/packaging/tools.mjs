@@ -53,13 +53,23 @@ async function provide(name, fill) {
   return dir;
 }
 
-/** @param {string} module such as example.org/tool/cmd/tool@v1 */
+/** @type {Promise<unknown>} */
+let built = Promise.resolve();
+
+/**
+ * One build after the other: they share most of what has to be compiled, and a machine has few cores. Without cgo no C compiler is needed.
+ * @param {string} module such as example.org/tool/cmd/tool@v1
+ */
 async function goTool(module) {
   const name = /\/([^/@]+)@/.exec(module)?.[1] ?? '';
-  const dir = await provide(`${name}-${module.split('@')[1]}`, async (made) => {
-    await must('go', ['install', module], { env: { ...process.env, GOBIN: made, GOFLAGS: '-buildvcs=false' } });
-  });
-  return join(dir, name);
+  const build = () =>
+    provide(`${name}-${module.split('@')[1]}`, async (made) => {
+      const env = { ...process.env, GOBIN: made, GOFLAGS: '-buildvcs=false', CGO_ENABLED: '0' };
+      await must('go', ['install', '-ldflags=-s -w', module], { env });
+    });
+  const done = built.then(build, build);
+  built = done;
+  return join(await done, name);
 }
 
 /** The unpacked source of a module, which is read and never built. @param {string} module */
