@@ -153,7 +153,7 @@ const ROWS = [
     ],
   },
   {
-    title: 'Configuration and transactions',
+    title: 'Configuration, transactions, counters',
     panels: [
       {
         title: 'Writes of configuration',
@@ -172,6 +172,16 @@ const ROWS = [
         about: 'From the creation of a transaction to its decision: all but one in a hundred are faster.',
         unit: 's',
         queries: [[quantile(0.99, 'outcome', 'postern_transaction_seconds'), '{{outcome}} p99']],
+      },
+      {
+        title: 'Counters',
+        about:
+          'Operations on counters by outcome, and the transactions that they were done in: several at once under load.',
+        unit: 'ops',
+        queries: [
+          [sum('outcome', rate('postern_counters_operations_total')), '{{outcome}}'],
+          [`sum(${rate('postern_counters_transactions_total')})`, 'transactions'],
+        ],
       },
     ],
   },

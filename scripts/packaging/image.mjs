@@ -15,7 +15,7 @@ import { performStages, readDockerfile } from './dockerfile.mjs';
 import { must, tools } from './tools.mjs';
 
 const STOPS_WITHIN_MS = 15_000;
-const ANSWERS_WITHIN_MS = 20_000;
+const ANSWERS_WITHIN_MS = 60_000;
 
 /** As every engine sets it. */
 const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';

@@ -11,26 +11,30 @@ const SHORT_TTL_MS = 1_000;
 /**
  * Runs `during` while clients are busy at `url`.
  * @template T @param {string} url @param {() => Promise<T>} during
- * @returns {Promise<{ answered: Record<string, number> }>} how many answers had which status; `none` counts those that never came
+ * @returns {Promise<{ answered: Record<string, number> }>} how many answers had which status; `cut` counts requests whose
+ *   connection ended without an answer and that were repeated, as clients have to, `none` those that got none again
  */
 export async function withLoad(url, during) {
   /** @type {Record<string, number>} */
   const answered = {};
   let over = false;
+  const count = (/** @type {string} */ answer) => (answered[answer] = (answered[answer] ?? 0) + 1);
   const call = async (method, path, { body = undefined, leaseToken = '' } = {}) => {
-    try {
-      const response = await fetch(url + path, {
-        method,
-        headers: { 'content-type': 'application/json', ...(leaseToken && { 'lease-token': leaseToken }) },
-        body: body === undefined ? null : JSON.stringify(body),
-      });
-      answered[response.status] = (answered[response.status] ?? 0) + 1;
-      const text = await response.text();
-      return text === '' ? undefined : JSON.parse(text);
-    } catch {
-      answered['none'] = (answered['none'] ?? 0) + 1;
-      return undefined;
+    for (const failure of /** @type {const} */ (['cut', 'none'])) {
+      try {
+        const response = await fetch(url + path, {
+          method,
+          headers: { 'content-type': 'application/json', ...(leaseToken && { 'lease-token': leaseToken }) },
+          body: body === undefined ? null : JSON.stringify(body),
+        });
+        const text = await response.text();
+        count(String(response.status));
+        return response.headers.get('content-type')?.includes('json') ? JSON.parse(text) : undefined;
+      } catch {
+        count(failure);
+      }
     }
+    return undefined;
   };
   const clients = Array.from({ length: CLIENTS }, async (_, index) => {
     while (!over) await session(call, `client-${index}`);
@@ -73,6 +77,7 @@ async function session(call, label) {
   if (claimIds.length > 0) await used('POST', '/v1/queues/busy/ack', { claimIds });
   await call('POST', '/v1/queues/busy/pop', { body: { waitMs: WAIT_MS } });
   await call('PUT', `/v1/config/load/${label}`, { body: { label } });
+  await call('POST', '/v1/counters/load/add', { body: { by: 1 } });
   const begun = await call('POST', '/v1/transactions', { body: { participants: [label], deadlineMs: TTL_MS } });
   if (begun?.transactionId !== undefined)
     await used('POST', `/v1/transactions/${begun.transactionId}/vote`, { participant: label, vote: 'commit' });

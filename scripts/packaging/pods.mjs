@@ -12,7 +12,7 @@ import { endWithParent } from '../lib/children.mjs';
 import { runInImage, startInImage } from './image.mjs';
 import { eventually } from './scene.mjs';
 
-const ENDS_WITHIN_MS = 60_000;
+const ENDS_WITHIN_MS = 120_000;
 
 /**
  * @typedef {{ name: string, code: number | null, output: string }} Ended

@@ -15,7 +15,7 @@ import { buildImage, startInImage, untilHealthy } from './image.mjs';
 import { debianEnvironment, tools } from './tools.mjs';
 import { freePort, startZooKeepers } from './zookeepers.mjs';
 
-const READY_WITHIN_MS = 20_000;
+const READY_WITHIN_MS = 60_000;
 const POLL_MS = 100;
 /** As often as Prometheus can: the checks wait for its scrapes. */
 const SCRAPE_SECONDS = 1;

@@ -120,13 +120,13 @@ export function createMetrics(options: MetricsOptions) {
     }),
 
     counterOperationsTotal: new Counter({
-      name: 'postern_counter_operations_total',
+      name: 'postern_counters_operations_total',
       help: 'Operations on counters: applied, found done by an earlier try, refused or failed with nothing done, or of unknown outcome.',
       labelNames: ['outcome'],
       registers,
     }),
     counterTransactionsTotal: new Counter({
-      name: 'postern_counter_transactions_total',
+      name: 'postern_counters_transactions_total',
       help: 'Transactions that changed a counter; operations divided by them is how many one carries.',
       registers,
     }),

@@ -92,12 +92,12 @@ describe('many who add at once', () => {
       expect(await valueOf(pair.a, 'busy')).toBe(600);
       // Together, not one by one.
       const transactions =
-        (await pair.a.metric('postern_counter_transactions_total')) +
-        (await pair.b.metric('postern_counter_transactions_total'));
+        (await pair.a.metric('postern_counters_transactions_total')) +
+        (await pair.b.metric('postern_counters_transactions_total'));
       expect(transactions).toBeLessThan(300);
       expect(
-        (await pair.a.metric('postern_counter_operations_total', { outcome: 'applied' })) +
-          (await pair.b.metric('postern_counter_operations_total', { outcome: 'applied' })),
+        (await pair.a.metric('postern_counters_operations_total', { outcome: 'applied' })) +
+          (await pair.b.metric('postern_counters_operations_total', { outcome: 'applied' })),
       ).toBe(600);
     },
   );

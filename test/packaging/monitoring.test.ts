@@ -102,6 +102,12 @@ describe('the metrics', () => {
     expect(gauges.length).toBeGreaterThan(10);
     expect(gauges.filter((name) => name?.endsWith('_total'))).toEqual([]);
   });
+
+  it('do not carry their type in their name, which promtool refuses', async () => {
+    const text = (await replica.call('GET', '/metrics')).body as string;
+    const names = [...text.matchAll(/^# TYPE (\S+) /gm)].map(([, name]) => name);
+    expect(names.filter((name) => /_(counter|gauge|histogram|summary)(_|$)/.test(name ?? ''))).toEqual([]);
+  });
 });
 
 describe('the dashboard', () => {

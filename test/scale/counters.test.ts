@@ -34,7 +34,7 @@ test(
     expect(await pair.b.expect(200, 'GET', '/v1/counters/visits')).toEqual({ name: 'visits', value: USES });
     await eventually('the marks are gone', async () => (await marks()) === 0, { withinMs: scaled(90_000) });
     const transactions = await Promise.all(
-      [pair.a, pair.b].map((replica) => replica.metric('postern_counter_transactions_total')),
+      [pair.a, pair.b].map((replica) => replica.metric('postern_counters_transactions_total')),
     );
     const { children: directories } = await control.getChildren(layout.counterMarks('default'));
     expect(directories.length).toBeLessThanOrEqual(256);
