@@ -4,7 +4,8 @@ import { OPCODE } from '../../src/zookeeper/operations.js';
 import { get, put, remove, write } from '../http/config-client.js';
 import type { Reply } from '../support/client.js';
 import { eventually } from '../support/eventually.js';
-import { startPair, startReplica } from '../support/start-gateway.js';
+import { EventReader } from '../support/event-stream.js';
+import { STANDING_WATCHES, startPair, startReplica } from '../support/start-gateway.js';
 import { freshRoot } from '../support/start-zookeeper.js';
 import { scaled } from '../support/timing.js';
 import { startCuttable } from './scene.js';
@@ -141,6 +142,36 @@ test(
     expect(String(headers['etag'])).toMatch(/-59"$/);
   },
 );
+
+test('streams and long polls are told what happened while their replica had no connection', async () => {
+  const root = freshRoot();
+  await using b = await startReplica({ root });
+  await using cuttable = await startCuttable({ root });
+  const { replica: a, proxy } = cuttable;
+  for (const key of ['app/changed', 'app/deleted', 'app/same']) await put(b, key, 'before');
+  await using prefix = await EventReader.open(a.url, '/v1/config?prefix=app/');
+  await using key = await EventReader.open(a.url, '/v1/config/app/changed');
+  await Promise.all([prefix.next(), key.next()]);
+  const polling = get(a, 'app/new', '?waitMs=20000');
+  await eventually('everybody waits', async () => (await a.metric('postern_watches')) >= 3 + STANDING_WATCHES);
+  for (let round = 0; round < 2; round += 1) {
+    proxy.refuse();
+    proxy.cut();
+    await eventually('it has no connection', () => !a.gateway.context.control.connected);
+    const value = `after ${round}`;
+    await put(b, 'app/changed', value);
+    if (round === 0) await remove(b, 'app/deleted');
+    if (round === 0) await put(b, 'app/new', value);
+    proxy.accept();
+    expect((await key.next()).data).toMatchObject({ valueBase64: Buffer.from(value).toString('base64') });
+    const told = [await prefix.next(), ...(round === 0 ? [await prefix.next(), await prefix.next()] : [])];
+    expect(told.map(({ event, data }) => `${event} ${(data as { key: string }).key}`).sort()).toEqual(
+      round === 0 ? ['changed app/changed', 'changed app/new', 'deleted app/deleted'] : ['changed app/changed'],
+    );
+  }
+  expect((await polling).body).toBe('after 0');
+  expect(prefix.pending).toEqual([]);
+});
 
 function versionAfter(etag: unknown, writes: number): string {
   const [, czxid = '', version = ''] = /^"?(\d+)-(\d+)"?$/.exec(String(etag)) ?? [];

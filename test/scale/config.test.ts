@@ -1,7 +1,8 @@
 /** What a thousand who wait for one configuration key cost, how soon they know, and what ten thousand uses leave behind. */
 import { describe, expect, test } from 'vitest';
-import { get, put, remove } from '../http/config-client.js';
+import { get, keysOf, put, remove, write } from '../http/config-client.js';
 import { eventually } from '../support/eventually.js';
+import { EventReader } from '../support/event-stream.js';
 import { STANDING_WATCHES, startPair, type Replica } from '../support/start-gateway.js';
 import { scaled } from '../support/timing.js';
 
@@ -46,6 +47,36 @@ describe('1 000 long polls on one key over two replicas', () => {
       );
     }
   });
+});
+
+describe('10 000 keys of one prefix', () => {
+  test(
+    'are listed and watched; with one more, a stream says that they are too many',
+    { timeout: scaled(120_000) },
+    async () => {
+      await using pair = await startPair();
+      for (let i = 0; i < 10_000; i += 100)
+        expect(
+          (
+            await write(
+              pair.a,
+              Array.from({ length: 100 }, (_, j) => ({ put: `many/k${i + j}`, value: 1 })),
+            )
+          ).status,
+        ).toBe(200);
+      expect(new Set(await keysOf(pair.b, 'many/')).size).toBe(10_000);
+      await using stream = await EventReader.open(pair.b.url, '/v1/config?prefix=many/');
+      expect((await stream.next()).data.items).toHaveLength(10_000);
+      await put(pair.a, 'many/k5000', 'changed');
+      expect(await stream.next()).toMatchObject({ event: 'changed', data: { key: 'many/k5000' } });
+      await put(pair.a, 'many/one-more', 'x');
+      const tooMany = { event: 'problem', data: { code: 'invalid', field: 'prefix', maxKeys: 10_000 } };
+      expect(await stream.next()).toMatchObject(tooMany);
+      await eventually('the stream has ended', () => stream.ended);
+      await using another = await EventReader.open(pair.b.url, '/v1/config?prefix=many/');
+      expect(await another.next()).toMatchObject(tooMany);
+    },
+  );
 });
 
 describe('10 000 uses of the configuration', () => {

@@ -1,5 +1,6 @@
 /** What everybody may see of the configuration: one key, or all below a prefix. Up to date: read after a `sync`, unless asked otherwise. */
-import { unless } from '../../zookeeper/errors.js';
+import { fullJitter, pause } from '../../time.js';
+import { isTransient, unless } from '../../zookeeper/errors.js';
 import type { NodeData } from '../../zookeeper/operations.js';
 import type { Coordination } from '../coordination.js';
 import { SharedReadings } from '../shared-readings.js';
@@ -17,6 +18,8 @@ export interface KeySummary {
 type Context = Pick<Coordination, 'control' | 'layout'>;
 
 const AT_ONCE = 32;
+const RETRY_BASE_MS = 20;
+const RETRY_CAP_MS = 1_000;
 
 export class ConfigReadings {
   readonly #control: Context['control'];
@@ -29,8 +32,16 @@ export class ConfigReadings {
   /** @param since monotonic: the reading must not have been begun before. @returns undefined when there is no such key */
   read(path: string, since: number, deadline: number): Promise<ConfigValue | undefined> {
     return this.#readings.read(path, since, deadline, async (shared) => {
-      const [, value] = await Promise.all([this.#control.sync(path, shared), this.readStale(path, shared)]);
-      return value;
+      for (let tries = 0; ; tries += 1) {
+        try {
+          const [, value] = await Promise.all([this.#control.sync(path, shared), this.readStale(path, shared)]);
+          return value;
+        } catch (error) {
+          // Whoever has waited for long shall not be sent away because the connection was lost in the last moment.
+          if (!isTransient(error) || performance.now() >= shared) throw error;
+          await pause(fullJitter(tries, RETRY_BASE_MS, RETRY_CAP_MS));
+        }
+      }
     });
   }
 
