@@ -43,6 +43,9 @@ test('a key, a prefix or a page that is none is refused by its name', async () =
 test('a header of a write with something wrong in it is refused by its name', async () => {
   await using pair = await startPair();
   for (const [header, value] of [
+    ['If-Match', ''],
+    ['If-None-Match', ''],
+    ['Guard', ''],
     ['If-Match', 'abc'],
     ['If-Match', '"a" "b"'],
     ['If-Match', '*, "a"'],

@@ -23,9 +23,8 @@ export function batchOf({ operations }: Schemas['WriteConfigRequest']): ConfigOp
 }
 
 /** The condition of an `If-Match`, its ETags without quotes: also those that a proxy has marked as weak, since versions are compared. */
-export function etagsOf(header: string | string[] | undefined): ETags | undefined {
-  if (header === undefined) return undefined;
-  const text = [header].flat().join(', ');
+export function etagsOf(text: string | undefined): ETags | undefined {
+  if (text === undefined) return undefined;
   if (text.trim() === '*') return '*';
   return (text.match(/"[^"]*"/g) ?? [text]).map((tag) => tag.replaceAll('"', ''));
 }

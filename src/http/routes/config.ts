@@ -1,5 +1,5 @@
 /** `/v1/config`: the requests about configuration keys, in the words of the contract. */
-import { PosternError } from '../../errors.js';
+import { InvalidError, PosternError } from '../../errors.js';
 import type { ConfigValue } from '../../recipes/config/entry.js';
 import type { ConfigObservers, KeyState } from '../../recipes/config/observers.js';
 import type { ConfigOperation } from '../../recipes/config/plan.js';
@@ -11,6 +11,7 @@ import { endReason } from '../../time.js';
 import type { RawBody } from '../body.js';
 import type { components } from '../contract.js';
 import type { Answer, EventStream, Exchange, Routes } from '../exchange.js';
+import { headerOf } from '../intake.js';
 import { batchOf, etagsOf } from './config-batch.js';
 import { describeKey, keyStream, prefixStream } from './config-streams.js';
 import { matchesEtag } from './etag.js';
@@ -61,7 +62,7 @@ class ConfigRoutes {
     const path = this.#context.layout.configKey(namespace, key);
     if (exchange.wantsEvents) return keyStream(exchange, this.#observers, path, key);
     const { waitMs = 0, consistency } = exchange.query as { waitMs?: number; consistency?: string };
-    const known = exchange.headers['if-none-match'] as string | undefined; // node never makes a list of this header
+    const known = headerOf(exchange.headers['if-none-match']);
     const isNew = (value: ConfigValue | undefined): boolean =>
       known === undefined ? value !== undefined : value === undefined || !matchesEtag(known, `"${value.etag}"`);
     if (waitMs > 0) {
@@ -86,8 +87,8 @@ class ConfigRoutes {
       key,
       contentType,
       bytes,
-      ifMatch: etagsOf(exchange.headers['if-match']),
-      ifAbsent: exchange.headers['if-none-match'] !== undefined,
+      ifMatch: etagsOf(conditionOf(exchange, 'If-Match')),
+      ifAbsent: conditionOf(exchange, 'If-None-Match') !== undefined,
     };
     const what = ['put', key, contentType, bytes];
     const [written] = await this.#write(exchange, [operation], exchange.idempotencyKey, what);
@@ -98,7 +99,7 @@ class ConfigRoutes {
 
   async delete(exchange: Exchange): Promise<Answer> {
     const key = keyOf(exchange);
-    const operation: ConfigOperation = { type: 'delete', key, ifMatch: etagsOf(exchange.headers['if-match']) };
+    const operation: ConfigOperation = { type: 'delete', key, ifMatch: etagsOf(conditionOf(exchange, 'If-Match')) };
     await this.#write(exchange, [operation], exchange.idempotencyKey, ['delete', key]);
     return { status: 204 };
   }
@@ -181,6 +182,13 @@ function showValue(key: string, value: ConfigValue | undefined): Answer {
   if (value === undefined) throw new PosternError('not-found', `There is no key "${key}".`, { members: { key } });
   const { bytes, contentType, etag } = value;
   return { status: 200, body: bytes, contentType, headers: { ETag: `"${etag}"`, ...SANDBOX } };
+}
+
+/** Elsewhere an empty header is none. Here that would let a write happen that shall depend on something. */
+function conditionOf({ headers }: Exchange, name: 'If-Match' | 'If-None-Match'): string | undefined {
+  const value = headers[name.toLowerCase()] as string | undefined; // node never makes lists of these headers
+  if (value === '') throw new InvalidError(name, value, 'absent, or a condition');
+  return value;
 }
 
 function keyOf(exchange: Exchange): string {
