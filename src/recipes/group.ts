@@ -49,7 +49,7 @@ export interface Joined {
 
 /** Joins, or changes the value. @throws PosternError `conflict` when another lease has the name, LeaseExpiredError, NoReplyError */
 export async function joinGroup(
-  { layout, granted, zooKeeperClock }: Coordination,
+  { layout, granted }: Coordination,
   memberships: Memberships,
   { lease, name, member, value, deadline }: Join,
 ): Promise<Joined> {
@@ -71,7 +71,7 @@ export async function joinGroup(
   return {
     memberId: memberIdOf(stat),
     fencingToken: stat.czxid,
-    since: stat.ctime || Math.round(zooKeeperClock.now()), // older servers do not tell when a transaction made it
+    since: stat.ctime,
     joined: created,
     expiresAt,
   };

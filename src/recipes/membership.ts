@@ -154,7 +154,9 @@ export class Memberships {
           ],
           deadline,
         );
-        if (created?.type === 'create') return created.stat;
+        if (created?.type !== 'create') continue;
+        // Older servers do not tell when a transaction made it, and the answer shall say what all others are told.
+        return created.stat.ctime > 0 ? created.stat : ((await session.exists(path, deadline)) ?? created.stat);
       } catch (error) {
         if (isReason(error, 'NO_NODE')) await this.#control.ensurePath(parentOf(parent), deadline);
         else if (!isReason(error, 'NODE_EXISTS')) throw error;
