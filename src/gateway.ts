@@ -50,6 +50,7 @@ import { QueueObservers } from './recipes/queue/queue-observers.js';
 import { Queues } from './recipes/queue/queues.js';
 import { TidyQueues } from './recipes/queue/tidy-queues.js';
 import { RevocationWatch } from './recipes/revocation-watch.js';
+import { TidyLockDelays } from './recipes/tidy-lock-delays.js';
 import { TransactionChore } from './recipes/transaction-chore.js';
 import { Transactions } from './recipes/transaction.js';
 import { Rounds } from './recipes/rounds.js';
@@ -142,6 +143,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     housekeepingTiming,
     [
       new IdleDirectories(context, housekeepingTiming.idleMs),
+      new TidyLockDelays(context),
       new TidyConfig(context, housekeepingTiming.tombstoneMs),
       new TransactionChore(context, transactions, config.transactionHistoryMs),
       new TidyQueues(context, queues),

@@ -261,6 +261,12 @@ export interface paths {
          *     **One call.** With `lease` in the body and no `Lease-Token` header the lease is made in the same request, and the
          *     answer (also a 202) carries `leaseToken`. Here a `requestId` is required: repeated by the same principal while the
          *     lease lives, it answers the same hold and token. The lease ends with a refusal. Scope: `use` on locks.
+         *
+         *     **Lock-delay.** With `lockDelayMs`, when the hold is lost because its lease expires, nobody is granted the lock until so
+         *     much time has passed since the loss was found (by who wants or shows it, at the latest with housekeeping, a minute or two
+         *     later). Then the line goes on in its order. 409 and the lock itself say until when in `lockedUntil`. There is no delay after a
+         *     release, the end of the lease by `DELETE`, a revocation, or when somebody who only waited is lost; a repeated request does not
+         *     change that of a hold. Clients other than Postern in the same line do not wait for it.
          */
         post: operations["acquireLock"];
         delete?: never;
@@ -483,6 +489,9 @@ export interface paths {
          *     **One call.** With `lease` in the body and no `Lease-Token` header the lease is made in the same request, and the
          *     answer (also a 202) carries `leaseToken`. Here a `requestId` is required: repeated by the same principal while the
          *     lease lives, it answers the same hold and token. The lease ends with a refusal. Scope: `use` on rwlocks.
+         *
+         *     **Lock-delay.** `lockDelayMs` is as for locks. During its delay a lost hold excludes whom it excluded before: that of a writer
+         *     everybody, that of a reader writers (and the readers that line up behind one), not other readers.
          */
         post: operations["acquireReadWriteLock"];
         delete?: never;
@@ -2797,14 +2806,21 @@ export interface components {
              * @default false
              */
             keepPlace: boolean;
+            lockDelayMs?: components["schemas"]["LockDelayMs"];
             data?: components["schemas"]["Data"];
             lease?: components["schemas"]["LeaseOfAcquire"];
         };
+        /**
+         * @description Lock-delay: if the hold is lost because its lease expires, nobody is granted what it excluded for so long. 0 is none.
+         * @default 0
+         */
+        LockDelayMs: number;
         AcquireLocksRequest: {
             names: components["schemas"]["Name"][];
             /** @default 0 */
             waitMs: components["schemas"]["WaitMs"];
             requestId?: components["schemas"]["RequestId"];
+            lockDelayMs?: components["schemas"]["LockDelayMs"];
         };
         AcquireReadWriteLockRequest: {
             mode: components["schemas"]["ReadWriteMode"];
@@ -2816,6 +2832,7 @@ export interface components {
              * @default false
              */
             keepPlace: boolean;
+            lockDelayMs?: components["schemas"]["LockDelayMs"];
             data?: components["schemas"]["Data"];
             lease?: components["schemas"]["LeaseOfAcquire"];
         };
@@ -2970,7 +2987,11 @@ export interface components {
             /** @description The first 100 in line; the rest is paged at the sub-path `waiters`. */
             waiters: components["schemas"]["Waiter"][];
             waiterCount: number;
-            lockedUntil?: components["schemas"]["Instant"];
+            /**
+             * Format: date-time
+             * @description Only while a lock-delay runs. Nobody is granted whom the lost hold excluded before then, on the ensemble's clock.
+             */
+            lockedUntil?: string;
         };
         LockSummary: {
             name: components["schemas"]["Name"];
@@ -3552,8 +3573,8 @@ export interface components {
             };
         };
         /**
-         * @description `lock-held`: somebody else holds it, and `holder` says who; the place in line was given up. `conflict`: the state changed
-         *     in the meantime.
+         * @description `lock-held`: somebody else holds it, and `holder` says who, or it was lost and its lock-delay runs, until `lockedUntil`; the
+         *     place in line was given up. `conflict`: the state changed in the meantime.
          */
         LockHeld: {
             headers: {

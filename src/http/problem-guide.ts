@@ -64,7 +64,7 @@ export const PROBLEM_GUIDE: Readonly<Record<ErrorCode, Guidance>> = {
   },
   'lock-held': {
     meaning:
-      'Somebody else holds it, and the wait (`waitMs`, which is 0 unless you say otherwise) is over. `holder` names the lease, its label, since when, and the fencing token.',
+      'Somebody else holds it, and the wait (`waitMs`, which is 0 unless you say otherwise) is over. `holder` names the lease, its label, since when, and the fencing token. With `lockedUntil` a hold was lost whose lock-delay runs until then.',
     happened: 'No. Your place in line was given up. A lease that was made in the same request has ended again.',
     advice:
       'Try again later, or wait in line with a larger `waitMs`. With `keepPlace: true` the place stays in line when the wait is over, and the same request goes on waiting.',

@@ -8,6 +8,8 @@
  *   <root>/ns/<namespace>/leases/<bb>/<leaseId>        one per lease (ephemeral, of the lease's session)
  *   <root>/ns/<namespace>/requests/<bb>/<hash>         finds a lease again by its creator's requestId (ephemeral)
  *   <root>/ns/<namespace>/locks/<name>/_c_<guid>-lock-<sequence>   a contender in line (ephemeral), also under rwlocks, semaphores, elections
+ *   <root>/ns/<namespace>/lock-delays/locks/<name>/<holdId>        a hold with a lock-delay (persistent, outlives it by the delay), also rwlocks
+ *   <root>/ns/<namespace>/lock-delays/leases/<leaseId>             the lease asked for lock-delays (ephemeral)
  *   <root>/ns/<namespace>/groups/<name>/<member>       a member of a group (ephemeral)
  *   <root>/ns/<namespace>/shares/<group>/<of>          how so many parts were last divided among a group's members (persistent)
  *   <root>/ns/<namespace>/config/<key>                 a key of the configuration, whose name may have slashes (persistent)
@@ -24,7 +26,7 @@
  * at a million leases. Names were checked at the edge and are safe as path components.
  */
 import { createHash } from 'node:crypto';
-import { join } from '../zookeeper/paths.js';
+import { baseName, join, parentOf } from '../zookeeper/paths.js';
 
 export const DEFAULT_NAMESPACE = 'default';
 
@@ -34,6 +36,17 @@ export const BUCKET_DIGITS = 2;
 /** What is a line of contenders; the names of their directories are the plurals. */
 export const LINE_KINDS = ['lock', 'rwlock', 'semaphore', 'election'] as const;
 export type LineKind = (typeof LINE_KINDS)[number];
+
+/** Those in which holds may have a lock-delay. */
+export const DELAYED_KINDS = ['lock', 'rwlock'] as const satisfies readonly LineKind[];
+
+const LOCK_DELAYS = 'lock-delays';
+
+/** Where the marks of holds with a lock-delay lie, of the line with this directory. */
+export function lockDelaysOf(line: string): string {
+  const lines = parentOf(line);
+  return join(join(join(parentOf(lines), LOCK_DELAYS), baseName(lines)), baseName(line));
+}
 
 export class Layout {
   readonly root: string;
@@ -92,6 +105,20 @@ export class Layout {
       .digest('hex')
       .slice(0, 40);
     return join(this.namespace(namespace), 'requests', hash.slice(0, BUCKET_DIGITS), hash);
+  }
+
+  /** All that is known of lock-delays in a namespace; in it a directory for the lines of each kind, named as `lines`. */
+  lockDelays(namespace: string): string {
+    return join(this.namespace(namespace), LOCK_DELAYS);
+  }
+
+  delayedLines(kind: LineKind, namespace: string): string {
+    return join(this.lockDelays(namespace), `${kind}s`);
+  }
+
+  /** There while a lease lives that has asked for lock-delays. */
+  delayedLease(namespace: string, leaseId: string): string {
+    return join(this.lockDelays(namespace), 'leases', leaseId);
   }
 
   /** The directory of all lines of one kind. */

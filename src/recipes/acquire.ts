@@ -24,9 +24,11 @@ import { ABANDONED_GRACE_MS } from './abandoned.js';
 import { guidOf, type Contender } from './contender.js';
 import type { Coordination } from './coordination.js';
 import { describeContender, type ContenderView } from './describe.js';
-import { grant } from './grant.js';
+import { hasMark } from './delay-mark.js';
+import { grant, grantPermits } from './grant.js';
 import { join, type JoinRequest } from './join.js';
 import type { Line } from './line.js';
+import { delayBefore, findDelay, type Locked } from './lock-delay.js';
 import { LineWaiter, type WaitEnd } from './line-waiter.js';
 import type { Place, Written } from './place.js';
 import type { Mode } from './rule.js';
@@ -48,6 +50,8 @@ export interface AcquireRequest {
    */
   stays?: boolean;
   data: unknown;
+  /** See `JoinRequest`. */
+  lockDelayMs: number;
   guids: JoinRequest['guids'];
   /** One-call acquires: kept with the node, so that a repeated call finds it. */
   leaseToken?: string | undefined;
@@ -81,6 +85,8 @@ export interface NotGranted {
   /** How many stand before; when the place was given up, how many did. */
   position: number;
   holder: ContenderView | undefined;
+  /** Epoch ms on the ensemble's clock, while a lock-delay runs. */
+  lockedUntil?: number;
   /** Of a place that was kept. */
   holdId?: string;
 }
@@ -122,13 +128,21 @@ async function acquireIn(context: Coordination, kind: Kind, line: Line, request:
   );
   if (joined.how === 'refused') {
     await request.endLease?.(hardDeadline);
-    return refused(context, line, joined.head, 0, hardDeadline);
+    if (joined.head !== undefined) return refused(context, line, joined.head, 0, hardDeadline);
+    return { held: false, why: 'refused', position: 0, holder: undefined, lockedUntil: joined.lockedUntil };
   }
-  const { place, alreadyHeld, expiresAt } = joined;
+  const { place, expiresAt } = joined;
+  let { alreadyHeld } = joined;
   const granted = (waited: boolean, until: number): Ended => {
     // What was held before this request stays held: an earlier answer may have told the client of it.
     const back = alreadyHeld ? () => Promise.resolve() : () => giveBack(context, line.path, place, request);
-    context.granted.remember(place.path, lease.leaseId, place.czxid, !line.removable);
+    context.granted.remember(
+      place.path,
+      lease.leaseId,
+      place.czxid,
+      line.directory?.removable !== true,
+      hasMark(place.record),
+    );
     return {
       held: true,
       waited,
@@ -149,11 +163,12 @@ async function acquireIn(context: Coordination, kind: Kind, line: Line, request:
   let end: WaitEnd = 'deadline';
   try {
     // Among others of this replica the node is made as `waiting`; they may all have gone by now.
-    const written = joined.first
-      ? await grantFirst(context, line, place, hardDeadline)
-      : await keepWaiting(context, place, request);
-    if (written === 'superseded' || written === 'lost') throw await taken(context, request, written);
-    if (joined.first && written === 'written') return granted(false, expiresAt);
+    const first = joined.first ? await grantFirst(context, line, place, hardDeadline) : 'not-yet';
+    if (first === 'written') return granted(false, expiresAt);
+    // What is found granted while a lock-delay runs was never a hold (`lock-delay.ts`).
+    if (typeof first === 'object') alreadyHeld = false;
+    const written = first === 'superseded' || first === 'lost' ? first : await keepWaiting(context, place, request);
+    if (written !== 'written') throw await taken(context, request, written);
     if (hasRival(line, place, request)) {
       const left = await giveUp(context, line, place, request, hardDeadline);
       if (left === 'superseded') throw await taken(context, request, left);
@@ -203,10 +218,7 @@ async function withoutGrant(
   if (end !== 'deadline') return { held: false, why: end, position, holder: undefined };
   if (left === 'superseded') throw await taken(context, request, left);
   if (left === 'pending') throw new NoReplyError('the end of the wait', 'deadline', true);
-  const head = line.members[0];
-  return head === undefined
-    ? { held: false, why: 'refused', position, holder: undefined }
-    : refused(context, line, head, position, hardDeadline);
+  return refused(context, line, line.members[0], position, hardDeadline);
 }
 
 /** Positions are counted from the next to be granted: a head that does not hold has position 1 itself. */
@@ -225,22 +237,24 @@ async function isHeadWaiting(context: Coordination, line: Line, deadline: number
 async function refused(
   context: Coordination,
   line: Line,
-  head: Contender,
+  head: Contender | undefined,
   position: number,
   deadline: number,
 ): Promise<NotGranted> {
-  const node = await unless(context.control.getData(`${line.path}/${head.name}`, deadline), 'NO_NODE').catch(
-    (error: unknown) => {
-      if (error instanceof NoReplyError) return undefined; // the refusal stands without the holder's name
-      throw error;
-    },
-  );
-  return {
-    held: false,
-    why: 'refused',
-    position,
-    holder: node === undefined ? undefined : describeContender(head, node),
-  };
+  const reading = Promise.all([
+    head === undefined ? undefined : unless(context.control.getData(`${line.path}/${head.name}`, deadline), 'NO_NODE'),
+    line.directory?.delays === true
+      ? findDelay(context, line.path, { standing: new Set(line.members.map(({ name }) => name)) }, deadline)
+      : undefined,
+  ]);
+  const [node, locked] = await reading.catch((error: unknown) => {
+    if (error instanceof NoReplyError) return []; // the refusal stands without the holder's name
+    throw error;
+  });
+  const view = head === undefined || node === undefined ? undefined : describeContender(head, node);
+  // While a delay runs the first in line may be one who waits for its end.
+  const holder = locked !== undefined && view?.state === 'waiting' ? undefined : view;
+  return { held: false, why: 'refused', position, holder, ...locked };
 }
 
 /** Somebody deleted my node, or wrote to it, while I waited. */
@@ -272,8 +286,11 @@ async function grantFirst(
   line: Line,
   place: Place,
   deadline: number,
-): Promise<Written | 'not-yet'> {
-  return place.record.state === 'granted' ? 'written' : grant(context, line, place, deadline);
+): Promise<Written | 'not-yet' | Locked> {
+  if (line.rule.kind === 'semaphore')
+    return place.record.state === 'granted' ? 'written' : grantPermits(context, line, place, deadline);
+  if (place.record.state === 'waiting') return grant(context, line, place, deadline);
+  return (await delayBefore(context, line, place, deadline)) ?? 'written';
 }
 
 /** What has to be written before anybody waits; nothing when the node was made so. */

@@ -6,6 +6,7 @@
  */
 import { isReason, unless } from '../zookeeper/errors.js';
 import type { Coordination } from './coordination.js';
+import { delayOf, deleteMark } from './delay-mark.js';
 import { decodeRevocation, encodeRevocation, pendingName, type RevocationRecord } from './revocation-record.js';
 
 /** Everything that can get in between happens once: a release, an adoption, another replica. */
@@ -32,12 +33,14 @@ export async function breakIfDue(
       const wait = await untilDue(context, record, deadline);
       if (wait > 0) return wait;
     }
+    const delayMs = stands ? await delayOf(control, record.path, hold, deadline) : 0;
     try {
       const broken = encodeRevocation({ ...record, state: 'broken' });
       await control.multi(
         stands
           ? [
               { type: 'delete', path: record.path, version: hold.stat.version },
+              ...(delayMs > 0 ? [deleteMark({ path: record.path, czxid: record.czxid })] : []),
               { type: 'setData', path: at, data: broken, version: node.stat.version },
               { type: 'delete', path: entry },
             ]

@@ -9,9 +9,15 @@ import { fullJitter } from '../time.js';
 import type { ControlSession } from '../zookeeper/control-session.js';
 import { isReason, isTransient, unless } from '../zookeeper/errors.js';
 import { decodeRecord, guidOf } from './contender.js';
+import { deleteWithMark, hasMark, type HoldNode } from './delay-mark.js';
 
 /** One thing to be done. @returns whether there is nothing left to do */
 type Task = () => Promise<boolean>;
+
+/** A node that an attempt has left. */
+interface Left extends HoldNode {
+  marked: boolean;
+}
 
 interface Pending {
   task: Task;
@@ -51,8 +57,8 @@ export class Cleanup {
   deleteLater(path: string, attempt: string): void {
     this.#add(async () => {
       const deadline = performance.now() + REQUEST_MS;
-      const version = await this.#versionOf(path, attempt, deadline);
-      return version === undefined || this.#delete(path, version, deadline);
+      const left = await this.#leftAt(path, attempt, deadline);
+      return left === undefined || this.#delete(left, deadline);
     });
   }
 
@@ -66,8 +72,8 @@ export class Cleanup {
       let open = false;
       for (const name of children.filter((child) => guids.includes(guidOf(child) ?? ''))) {
         const path = `${directory}/${name}`;
-        const version = await this.#versionOf(path, attempt, deadline);
-        if (version !== undefined && !(await this.#delete(path, version, deadline))) open = true;
+        const left = await this.#leftAt(path, attempt, deadline);
+        if (left !== undefined && !(await this.#delete(left, deadline))) open = true;
       }
       looks += 1;
       return !open && looks >= LOOKS_IN_VAIN;
@@ -113,9 +119,10 @@ export class Cleanup {
   }
 
   /** @returns false when the node is at another version */
-  async #delete(path: string, version: number, deadline: number): Promise<boolean> {
+  async #delete({ marked, ...node }: Left, deadline: number): Promise<boolean> {
     try {
-      await this.#control.delete(path, version, deadline);
+      if (marked) await deleteWithMark(this.#control, node, deadline);
+      else await this.#control.delete(node.path, node.version, deadline);
       return true;
     } catch (error) {
       if (isReason(error, 'BAD_VERSION')) return false;
@@ -124,10 +131,12 @@ export class Cleanup {
     }
   }
 
-  /** The version of the node, if this attempt wrote it last. */
-  async #versionOf(path: string, attempt: string, deadline: number): Promise<number | undefined> {
+  /** The node as it is, if this attempt wrote it last. */
+  async #leftAt(path: string, attempt: string, deadline: number): Promise<Left | undefined> {
     await this.#control.sync(path, deadline);
     const node = await unless(this.#control.getData(path, deadline), 'NO_NODE');
-    return node !== undefined && decodeRecord(node.data)?.attempt === attempt ? node.stat.version : undefined;
+    const record = node === undefined ? undefined : decodeRecord(node.data);
+    if (node === undefined || record?.attempt !== attempt) return undefined;
+    return { path, czxid: node.stat.czxid, version: node.stat.version, marked: hasMark(record) };
   }
 }

@@ -58,6 +58,8 @@ export interface ContenderRecord {
   waitUntil?: number;
   /** Epoch ms on the ensemble's clock. */
   grantedAt?: number;
+  /** For so long after an involuntary loss of the hold nobody is granted what it excluded; a hold that has it has a mark (`lock-delay.ts`). */
+  delayMs?: number;
   /** Candidates of elections: whether the leader has said that it has taken over. */
   candidate?: { acknowledged: boolean };
   /** One-call acquires: the sealed token, so that the repeated call finds it again. */

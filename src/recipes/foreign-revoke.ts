@@ -23,6 +23,7 @@ import type { Kind } from '../metrics/metrics.js';
 import { unless } from '../zookeeper/errors.js';
 import type { NodeData, Stat } from '../zookeeper/operations.js';
 import { baseName } from '../zookeeper/paths.js';
+import { delayOf } from './delay-mark.js';
 import { encodeRecord, isOwnName, newAttempt, ownHoldId, REVOKE_MESSAGE, type ContenderRecord } from './contender.js';
 import type { Coordination } from './coordination.js';
 import { askBack } from './revocation.js';
@@ -58,11 +59,13 @@ export async function recordForeignRevoke(
 export async function heedForeignRevoke(
   context: Coordination,
   { kind, namespace, name, path }: OverwrittenHold,
-  { stat }: NodeData,
+  node: NodeData,
   lease: LeaseRecord,
   deadline: number,
 ): Promise<ContenderRecord> {
   const { leaseId, principal, label, token } = lease;
+  const { stat } = node;
+  const delayMs = await delayOf(context.control, path, node, deadline);
   const record: ContenderRecord = {
     state: 'granted',
     attempt: newAttempt(),
@@ -71,6 +74,7 @@ export async function heedForeignRevoke(
     label,
     requestId: '',
     grantedAt: stat.ctime,
+    ...(delayMs > 0 ? { delayMs } : {}),
     // If it was acquired together with its lease, the repeated call looks for the token here.
     leaseToken: token,
   };

@@ -18,6 +18,8 @@ export interface GrantedHold {
   grantedAt: number;
   /** Whether the path cannot come again meanwhile. */
   lasting: boolean;
+  /** Whether it has a lock-delay, and so a mark (`delay-mark.ts`). */
+  marked: boolean;
 }
 
 const REMEMBERED_MAX = 50_000;
@@ -29,8 +31,8 @@ export class GrantedHolds {
   readonly #changes = new EventEmitter().setMaxListeners(0);
 
   /** @param lasting the directory is ours, and not one that the server removes as soon as it is empty */
-  remember(path: string, leaseId: string, czxid: number, lasting: boolean): void {
-    this.#holds.set(path, { leaseId, czxid, grantedAt: performance.now(), lasting });
+  remember(path: string, leaseId: string, czxid: number, lasting: boolean, marked = false): void {
+    this.#holds.set(path, { leaseId, czxid, grantedAt: performance.now(), lasting, marked });
     this.#changes.emit(leaseId);
   }
 

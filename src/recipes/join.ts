@@ -11,6 +11,10 @@
  * 3. After a lost connection: attach, `sync`, list, and create only if there is nothing under my guid.
  * 4. With `waitMs: 0` the line is looked at first, and nothing is created when somebody stands in it.
  *
+ * A contender with a lock-delay is always created as `waiting`, and so is everybody where a delay may be running: their grants are
+ * transactions (`grant.ts`). A directory is made anew only in a transaction that makes and removes the directory of its marks as well: if
+ * there is one, that fails, and the line is made as one in which delays are in use (`lock-delay.ts`).
+ *
  * For a semaphore:
  *
  * - The node is always created as `waiting`; its grant checks the limit in the same transaction (`grant.ts`).
@@ -22,14 +26,15 @@
  * acquire uses is not: there the record must name this lease.
  */
 import { isPosternError, LeaseExpiredError, LimitMismatchError, PosternError } from '../errors.js';
-import type { LineKind } from '../leases/layout.js';
+import { lockDelaysOf, type LineKind } from '../leases/layout.js';
 import type { Lease } from '../leases/lease.js';
 import type { Kind } from '../metrics/metrics.js';
 import { isReason, NoReplyError, unless } from '../zookeeper/errors.js';
 import type { LeaseSession } from '../zookeeper/lease-session.js';
-import type { Created } from '../zookeeper/operations.js';
+import type { Created, MultiOperation, Stat } from '../zookeeper/operations.js';
 import { baseName, parentOf } from '../zookeeper/paths.js';
 import { removeIfAbandoned } from './abandoned.js';
+import { delayOf } from './delay-mark.js';
 import { decodeAgreement, encodeAgreement } from './agreement.js';
 import {
   decodeRecord,
@@ -44,8 +49,11 @@ import {
   type ContenderRecord,
 } from './contender.js';
 import type { Coordination } from './coordination.js';
+import { tellOfDelays } from './end-lease.js';
 import { isOverwritten, recordForeignRevoke } from './foreign-revoke.js';
 import type { Line } from './line.js';
+import { ownDirectory } from './line-directory.js';
+import { findDelay } from './lock-delay.js';
 import { Place } from './place.js';
 import { obstacle, type Mode } from './rule.js';
 
@@ -60,6 +68,8 @@ export interface JoinRequest {
   /** Under which the place is found again; the first is used for a new node. The second may be another lease's: it is checked. */
   guids: { own: string; shared: string | undefined; create: 'own' | 'shared' };
   data: unknown;
+  /** For how long nobody is granted what the hold excludes, if it is lost; 0: not at all. */
+  lockDelayMs: number;
   leaseToken?: string | undefined;
   /** The caller does not wait and does not want to be left in line. */
   onlyIfFree: boolean;
@@ -73,11 +83,9 @@ export interface JoinRequest {
 
 export type Joined =
   | { how: 'placed'; place: Place; first: boolean; alreadyHeld: boolean; expiresAt: number }
-  /** `onlyIfFree`, and somebody stands in line. */
-  | { how: 'refused'; head: Contender };
-
-/** The data of a directory that is ours, and stays: see `Line.removable`. */
-const OWN_DIRECTORY = Buffer.from('postern');
+  /** `onlyIfFree`, and somebody stands in line, or a lock-delay runs. */
+  | { how: 'refused'; head: Contender }
+  | { how: 'refused'; head: undefined; lockedUntil: number };
 
 /** The place that was found is gone before it could be adopted: look again. */
 const LOOK_AGAIN = Symbol('look again');
@@ -88,9 +96,14 @@ export async function join(context: Coordination, line: Line, request: JoinReque
   const trace: Trace = { attempt: newAttempt(), wrote: false };
   const joining = context.leases.sessions.useRepeatedly(lease, hardDeadline, async (session, attempt) => {
     const joining = new Joining(context, line, request, session, expiresAt, trace);
+    const told = request.lockDelayMs > 0 ? tellOfDelays(context, session, lease, hardDeadline) : undefined;
+    told?.catch(() => undefined); // awaited below; here the other requests may fail first
     for (let look = attempt > 0 || request.onlyIfFree; ; look = true) {
       const joined = look || !(await joining.agrees()) ? await joining.lookThenCreate() : await joining.create();
-      if (joined !== LOOK_AGAIN) return joined;
+      if (joined !== LOOK_AGAIN) {
+        await told;
+        return joined;
+      }
       if (performance.now() > hardDeadline)
         throw new PosternError(
           'conflict',
@@ -142,13 +155,14 @@ class Joining {
     this.#expiresAt = expiresAt;
     const { kind, lease, requestId, data, leaseToken } = request;
     this.#record = {
-      state: request.permits === undefined ? 'granted' : 'waiting',
+      state: request.permits === undefined && request.lockDelayMs === 0 ? 'granted' : 'waiting',
       attempt: trace.attempt,
       leaseId: lease.leaseId,
       principal: lease.principal,
       label: lease.label,
       requestId,
       ...(data === undefined ? {} : { data }),
+      ...(request.lockDelayMs > 0 ? { delayMs: request.lockDelayMs } : {}),
       ...(kind === 'election' ? { candidate: { acknowledged: false } } : {}),
       ...(leaseToken === undefined ? {} : { leaseToken }),
     };
@@ -166,8 +180,14 @@ class Joining {
         reads: this.#request.mode === 'read',
         permits: this.#request.permits?.count,
       });
-      if (!onlyIfFree || head === undefined) return this.create();
+      if (!onlyIfFree) return this.create();
       const { control, zooKeeperClock } = this.#context;
+      if (head === undefined) {
+        if (this.#line.directory?.delays !== true) return this.create();
+        const sought = { reads: this.#request.mode === 'read', zxid: this.#line.zxid };
+        const locked = await findDelay(this.#context, path, sought, hardDeadline);
+        return locked === undefined ? this.create() : { how: 'refused', head: undefined, ...locked };
+      }
       if (!(await removeIfAbandoned(control, zooKeeperClock, path, head, hardDeadline)))
         return { how: 'refused', head };
     }
@@ -217,7 +237,7 @@ class Joining {
   async create(): Promise<Joined | typeof LOOK_AGAIN> {
     const crowded = this.#line.waiters.size > 0;
     const record: ContenderRecord =
-      crowded || this.#request.permits !== undefined
+      crowded || this.#record.state === 'waiting' || this.#line.directory?.delays === true
         ? { ...this.#record, ...this.#waiting() }
         : { ...this.#record, grantedAt: this.#context.zooKeeperClock.now() };
     const creating = this.#createNode(record);
@@ -228,10 +248,11 @@ class Joining {
       await listing?.catch(() => undefined);
       return LOOK_AGAIN;
     }
-    const { created, firstEver } = outcome;
+    const { created, directory } = outcome;
+    const firstEver = directory !== undefined;
     this.#trace.wrote = true;
     const mine = parseContender(baseName(created.path)) as Contender;
-    if (firstEver) this.#line.merge([mine], created.stat.czxid);
+    if (firstEver) this.#line.merge([mine], created.stat.czxid, directory);
     const place = this.#place(mine, created, record);
     // Nobody can be ahead of sequence 0 in a directory that was made in the same transaction.
     if (firstEver) return { how: 'placed', place, first: true, alreadyHeld: false, expiresAt: this.#expiresAt };
@@ -295,15 +316,19 @@ class Joining {
       const grantedAt = granted ? (before?.grantedAt ?? node.stat.ctime) : this.#context.zooKeeperClock.now();
       // A leader changes its value by proclaiming: a campaign that is repeated late must not bring an old one back.
       const leads = kind === 'election' && granted && before !== undefined;
-      const { data: asked, ...rest } = this.#record;
+      const { data: asked, delayMs: wanted, ...rest } = this.#record;
       const data = leads ? before.data : (asked ?? before?.data);
+      // A hold keeps the delay that it was granted with; whether it has one is not changed without its mark.
+      const delayMs = granted ? await delayOf(this.#session, path, node, hardDeadline) : wanted;
+      const atOnce = first && permits === undefined && wanted === undefined && this.#line.directory?.delays !== true;
       const leaseToken = this.#record.leaseToken ?? before?.leaseToken;
       const record: ContenderRecord = {
         ...rest,
+        ...(delayMs === undefined || delayMs === 0 ? {} : { delayMs }),
         ...(data === undefined ? {} : { data }),
         ...(before?.candidate === undefined ? {} : { candidate: before.candidate }),
         ...(leaseToken === undefined ? {} : { leaseToken }),
-        ...(granted || (first && permits === undefined) ? { state: 'granted', grantedAt } : this.#waiting()),
+        ...(granted || atOnce ? { state: 'granted', grantedAt } : this.#waiting()),
       };
       const stat = await this.#session.setData(path, encodeRecord(record), node.stat.version, hardDeadline);
       this.#trace.wrote = true;
@@ -340,17 +365,30 @@ class Joining {
     return all;
   }
 
-  async #createNode(record: ContenderRecord): Promise<{ created: Created; firstEver: boolean } | typeof LOOK_AGAIN> {
+  /** @returns the directory too, if it was made with the node */
+  async #createNode(
+    record: ContenderRecord,
+  ): Promise<{ created: Created; directory: Stat | undefined } | typeof LOOK_AGAIN> {
     const { guids, hardDeadline, kind, mode, permits } = this.#request;
     const guid = guids.create === 'own' ? guids.own : (guids.shared as string);
     const path = `${this.#line.path}/${nodePrefix(guid, prefixOf(kind, mode, permits?.count))}`;
     const data = encodeRecord(record);
-    const directory =
-      permits === undefined ? OWN_DIRECTORY : encodeAgreement({ limit: permits.limit, high: permits.limit });
+    const marks = lockDelaysOf(this.#line.path);
+    // In a line that never has delays there is nothing to exclude.
+    let noMarks: MultiOperation[] =
+      kind === 'lock' || kind === 'rwlock'
+        ? [
+            { type: 'create', path: marks },
+            { type: 'delete', path: marks },
+          ]
+        : [];
+    let delays = false;
     for (;;) {
+      const directory =
+        permits === undefined ? ownDirectory(delays) : encodeAgreement({ limit: permits.limit, high: permits.limit });
       try {
         const created = await this.#createIn(path, data);
-        if (created !== undefined) return { created, firstEver: false };
+        if (created !== undefined) return { created, directory: undefined };
       } catch (error) {
         if (isReason(error, 'BAD_VERSION')) {
           await this.#readAgreement(true);
@@ -361,23 +399,30 @@ class Joining {
       }
       try {
         // Directory and first child in one transaction: a lease that has ended leaves no empty directory behind (C13).
-        const [, created] = await this.#session.multi(
+        const results = await this.#session.multi(
           [
+            ...noMarks,
             { type: 'create', path: this.#line.path, data: directory },
             { type: 'create', path, data, mode: 'ephemeral-sequential' },
           ],
           hardDeadline,
         );
-        if (created?.type === 'create') {
+        const [made, created] = results.slice(noMarks.length);
+        if (made?.type === 'create' && created?.type === 'create') {
           const { czxid } = created.stat;
           if (permits !== undefined)
             this.#line.agree({ limit: permits.limit, high: permits.limit, version: 0, mzxid: czxid });
-          return { created, firstEver: true };
+          return { created, directory: made.stat };
         }
       } catch (error) {
-        if (isReason(error, 'NO_NODE')) await this.#context.control.ensurePath(parentOf(this.#line.path), hardDeadline);
-        else if (!isReason(error, 'NODE_EXISTS')) throw error;
-        else if (permits !== undefined) {
+        if (isReason(error, 'NO_NODE')) {
+          await this.#context.control.ensurePath(parentOf(this.#line.path), hardDeadline);
+          if (noMarks.length > 0) await this.#context.control.ensurePath(parentOf(marks), hardDeadline);
+        } else if (!isReason(error, 'NODE_EXISTS')) throw error;
+        else if (noMarks.length > 0 && error.failedIndex === 0) {
+          noMarks = [];
+          delays = true;
+        } else if (permits !== undefined) {
           await this.#readAgreement(true);
           return LOOK_AGAIN;
         }

@@ -28,6 +28,8 @@ export interface AcquireLine {
   keepPlace: boolean;
   oneOfMany?: boolean | undefined;
   data: unknown;
+  /** For how long nobody is granted what the hold excludes, if it is lost; of locks and read-write locks. */
+  lockDelayMs?: number | undefined;
   receivedAt: number;
   hardDeadline: number;
   signal: AbortSignal;
@@ -50,6 +52,7 @@ export function acquireLine(context: Coordination, lease: Lease, request: Acquir
   const shared = requestId === '' ? undefined : requestGuid(lease.principal, lease.namespace, kind, name, requestId);
   return acquire(context, kind, context.layout.line(kind, lease.namespace, name), {
     ...request,
+    lockDelayMs: request.lockDelayMs ?? 0,
     lease,
     stays: kind === 'election' && request.keepPlace,
     guids: { own, shared, create: 'own' },
@@ -75,6 +78,7 @@ export async function acquireLineWithLease(
     const { lease, leaseToken } = known ?? (await context.leases.create(newLease, hardDeadline));
     const acquireRequest: AcquireRequest = {
       ...request,
+      lockDelayMs: request.lockDelayMs ?? 0,
       lease,
       leaseToken,
       guids: { own: lease.guid(kind, name, requestId), shared, create: 'shared' },

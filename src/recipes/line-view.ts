@@ -9,6 +9,8 @@ import { readRule } from './agreement.js';
 import { sortLine, type Contender } from './contender.js';
 import type { Coordination } from './coordination.js';
 import { describeContender, type ContenderView } from './describe.js';
+import { readLineDirectory } from './line-directory.js';
+import { findDelay } from './lock-delay.js';
 import { permitsOf, type LineRule } from './rule.js';
 
 /** Holders, and waiters, that are shown inside an answer; the rest of the waiters is paged. */
@@ -23,6 +25,8 @@ export interface LineView {
   holderCount: number;
   waiters: WaiterView[];
   waiterCount: number;
+  /** Epoch ms on the ensemble's clock, while a lock-delay runs. */
+  lockedUntil: number | undefined;
 }
 
 export type WaiterView = ContenderView & { position: number };
@@ -41,13 +45,19 @@ export async function describeLine(
   stale = false,
 ): Promise<LineView> {
   const directory = context.layout.line(kind, namespace, name);
-  const [line, rule] = await readLineAndRule(context, kind, directory, deadline, stale);
+  const [{ line, delays }, rule] = await Promise.all([
+    readListing(context, directory, deadline, stale),
+    readRule(context.control, kind, directory, deadline),
+  ]);
   const admitted = rule.holding(line);
   // The places of a semaphore are not granted before their turn, so each has to be asked.
   const asked = rule.limit === undefined ? Math.min(admitted, SHOWN) : admitted;
-  const [first, behind] = await Promise.all([
+  const [first, behind, locked] = await Promise.all([
     readContenders(context, directory, line.slice(0, asked), deadline),
     readContenders(context, directory, line.slice(admitted, admitted + SHOWN), deadline),
+    delays
+      ? findDelay(context, directory, { standing: new Set(line.map(({ name: node }) => node)) }, deadline)
+      : undefined,
   ]);
   const holders = first.filter(({ view }) => view.state === 'granted');
   const waiters = [...first.filter(({ view }) => view.state === 'waiting'), ...behind];
@@ -61,6 +71,7 @@ export async function describeLine(
     holderCount: admitted - onTheirWay,
     waiters: waiters.slice(0, SHOWN).map(({ view }, i) => ({ ...view, position: i + 1 })),
     waiterCount: line.length - admitted + onTheirWay,
+    lockedUntil: locked?.lockedUntil,
   };
 }
 
@@ -135,7 +146,7 @@ export async function listLines(
     const batch = await Promise.all(
       names.slice(i, i + page.limit).map((name) => describeLine(context, kind, namespace, name, deadline, true)),
     );
-    for (const { waiters, ...line } of batch) {
+    for (const { waiters, lockedUntil: _, ...line } of batch) {
       if (line.holderCount + line.waiterCount === 0) continue;
       if (items.length === page.limit) return { items, next: items.at(-1)?.name };
       items.push({ ...line, oldestWaitSince: waiters[0]?.since ?? null });
@@ -164,12 +175,23 @@ export async function readLine(
   deadline: number,
   stale: boolean,
 ): Promise<Contender[]> {
+  return (await readListing(context, directory, deadline, stale)).line;
+}
+
+/** The line, and whether there may be lock-delays in it. */
+async function readListing(
+  context: Coordination,
+  directory: string,
+  deadline: number,
+  stale: boolean,
+): Promise<{ line: Contender[]; delays: boolean }> {
   const { control } = context;
   const [, listing] = await Promise.all([
     stale ? undefined : control.sync(directory, deadline),
     unless(control.getChildren(directory, deadline), 'NO_NODE'),
   ]);
-  return listing === undefined ? [] : sortLine(listing.children);
+  if (listing === undefined) return { line: [], delays: false };
+  return { line: sortLine(listing.children), delays: readLineDirectory(listing.stat).delays };
 }
 
 /** Those that still exist, with what may be shown of them. */

@@ -8,6 +8,7 @@
  *            │ ├── handed over by a release in this replica ─▶ granted
  *            │ ├── every ttl/3: touch the lease, look for my own node ─▶ expired | lost
  *            │ ├── one of them was abandoned ─▶ remove whoever is abandoned and admitted
+ *            │ ├── I wait for nobody but the end of a lock-delay (`lock-delay.ts`), and that is reached ─▶ loop
  *            └── deadline | client gone | draining | another attempt took the place
  *
  * At a semaphore everybody waits for the same few. There one for all of this replica looks and watches (`permit-turns.ts`), and says
@@ -35,7 +36,8 @@ import type { Contention } from './contention.js';
 import type { MultiReadResult } from '../zookeeper/operations.js';
 import { Inbox } from './inbox.js';
 import type { Line } from './line.js';
-import { grant } from './grant.js';
+import { grant, grantPermits } from './grant.js';
+import type { Locked } from './lock-delay.js';
 import { PermitTurns } from './permit-turns.js';
 import type { Place } from './place.js';
 
@@ -72,6 +74,7 @@ type Message =
   | 'deadline'
   | 'aborted'
   | 'check-head'
+  | 'delay-over'
   | 'superseded'
   | 'lost'
   | 'expired';
@@ -165,7 +168,13 @@ export class LineWaiter {
     for (;;) {
       if (this.#woken && (await this.#strikeGone(bounds)) === 'ended') return this.#ended(bounds);
       const blockers = this.#line.blockersOf(this.place);
-      if (blockers.length === 0) return this.#grant(bounds);
+      if (blockers.length === 0) {
+        const granted = await this.#grant(bounds);
+        if (typeof granted !== 'object') return granted;
+        const end = await this.#sleepUntil(granted, bounds);
+        if (end !== undefined) return end;
+        continue;
+      }
       const watching = await this.#watchAll(blockers, bounds);
       if (watching === 'ended') return this.#ended(bounds);
       if (watching === 'gone') continue;
@@ -180,7 +189,7 @@ export class LineWaiter {
     for (;;) {
       const end = await this.#sleep(bounds);
       if (end !== undefined) return end;
-      const granted = await grant(this.#context, this.#line, this.place, bounds.hardDeadline);
+      const granted = await grantPermits(this.#context, this.#line, this.place, bounds.hardDeadline);
       if (granted !== 'not-yet') return granted === 'written' ? 'granted' : granted;
       this.#countSpurious();
       turns.defer(this);
@@ -188,13 +197,17 @@ export class LineWaiter {
   }
 
   /** The line admits me. The write proves that my lease still lives and that the place is still mine (protocol C3). */
-  async #grant(bounds: WaitBounds): Promise<WaitEnd> {
+  async #grant(bounds: WaitBounds): Promise<WaitEnd | Locked> {
     if (!(await this.#close())) return 'granted';
-    const written = await this.place.write(
-      { state: 'granted', grantedAt: this.#context.zooKeeperClock.now() },
-      bounds.hardDeadline,
-    );
+    const written = await grant(this.#context, this.#line, this.place, bounds.hardDeadline);
     return written === 'written' ? 'granted' : written;
+  }
+
+  /** Nobody stands before me whom I could watch, and nobody can hand anything over: only time passes. */
+  async #sleepUntil({ lockedUntil }: Locked, bounds: WaitBounds): Promise<WaitEnd | undefined> {
+    const ms = Math.max(1, Math.ceil(lockedUntil - this.#context.zooKeeperClock.now()));
+    this.#delayTimer = setTimeout(() => this.#inbox.post('delay-over'), ms);
+    return this.#sleep(bounds);
   }
 
   /**
@@ -297,6 +310,8 @@ export class LineWaiter {
         case 'turn':
           this.#wake();
           return undefined;
+        case 'delay-over':
+          return undefined;
         case 'handed-over':
           this.#wake();
           for (const { watch } of this.#watched.values()) watch.forget(); // their event is on its way
@@ -359,6 +374,7 @@ export class LineWaiter {
   }
 
   #checkTimer: NodeJS.Timeout | undefined;
+  #delayTimer: NodeJS.Timeout | undefined;
 
   #startTimers(bounds: WaitBounds): { stop(): void } {
     const deadline = setTimeout(() => this.#inbox.post('deadline'), Math.max(0, bounds.deadline - performance.now()));
@@ -370,6 +386,7 @@ export class LineWaiter {
         clearTimeout(deadline);
         clearInterval(touch);
         clearTimeout(this.#checkTimer);
+        clearTimeout(this.#delayTimer);
       },
     };
   }

@@ -18,6 +18,7 @@ import { isReason } from '../zookeeper/errors.js';
 import type { Stat } from '../zookeeper/operations.js';
 import { compareSequences } from '../zookeeper/paths.js';
 import { sortLine, type Contender } from './contender.js';
+import { readLineDirectory, type LineDirectory } from './line-directory.js';
 import type { LineWaiter } from './line-waiter.js';
 import { ruleOfAgreement, type Agreement } from './agreement.js';
 import { ruleOf, type LineRule } from './rule.js';
@@ -33,8 +34,8 @@ export class Line {
   /** Waiting requests of this replica, by the name of their node. */
   readonly waiters = new Map<string, LineWaiter>();
   users = 0;
-  /** Somebody else made the directory as one that the server removes when it is empty: its sequence may begin anew at any time (protocol C10). */
-  removable = false;
+  /** What the directory's data say, by the newest reading. */
+  directory: LineDirectory | undefined;
   readonly #control: ControlSession;
   readonly #metrics: Metrics;
   /** In the order of their sequence numbers. May still show some that have gone. */
@@ -67,8 +68,7 @@ export class Line {
 
   /** Takes in a listing that was read elsewhere. */
   merge(listing: readonly Contender[], zxid: number, directory?: Stat): void {
-    // Curator's directories have no data; that they are containers the server does not tell.
-    if (directory !== undefined) this.removable = directory.dataLength === 0;
+    if (directory !== undefined) this.#readDirectory(directory);
     if (zxid < this.#zxid) return;
     this.#zxid = zxid;
     const last = listing.at(-1);
@@ -103,6 +103,26 @@ export class Line {
       this.merge([], error.zxid);
       return error.zxid;
     }
+  }
+
+  /** Reads what the directory's data say now. @returns undefined when there is no directory */
+  async readDirectory(deadline: number): Promise<LineDirectory | undefined> {
+    const [, stat] = await Promise.all([
+      this.#control.sync(this.path, deadline),
+      this.#control.exists(this.path, deadline),
+    ]);
+    if (stat === undefined) return undefined;
+    this.#readDirectory(stat);
+    return this.directory;
+  }
+
+  #readDirectory(stat: Stat): void {
+    if (this.directory === undefined || stat.mzxid > this.directory.mzxid) this.directory = readLineDirectory(stat);
+  }
+
+  /** A transaction has just written that delays are in use, over what `before` says. */
+  delaysInUse(before: LineDirectory): void {
+    if (this.directory === before) this.directory = { ...before, version: before.version + 1, delays: true };
   }
 
   /** Whom `contender` waits for; see `LineRule`. */

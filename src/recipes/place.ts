@@ -19,14 +19,13 @@ import {
   type Contender,
   type ContenderRecord,
 } from './contender.js';
+import { createMark, deleteMark, deleteWithMark, hasMark } from './delay-mark.js';
 
 /** What became of a write: `superseded` and `lost` leave the caller without a place. */
 export type Written = 'written' | 'superseded' | 'lost';
 /** The write was part of a transaction, and what had to be so with it was not. */
 export type Unguarded = 'unguarded';
 
-/** In the transaction of a guarded write. */
-const GUARD_INDEX = 0;
 const RETRY_BASE_MS = 5;
 const RETRY_CAP_MS = 250;
 
@@ -67,8 +66,8 @@ export class Place {
   }
 
   /**
-   * Writes this attempt's state.
-   * @param guard must succeed in the same transaction
+   * Writes this attempt's state, and in the same transaction makes or removes the mark of a hold with a lock-delay.
+   * @param guard must succeed in the same transaction; needed where a mark is made
    * @throws NoReplyError when it is not known by `deadline` whether that was done
    */
   async write(change: Partial<ContenderRecord>, deadline: number): Promise<Written>;
@@ -78,18 +77,28 @@ export class Place {
     deadline: number,
     guard?: MultiOperation,
   ): Promise<Written | Unguarded> {
+    const before = guard === undefined ? [] : [guard];
+    let markGone = false;
     const record = { ...this.record, ...change };
     const data = encodeRecord(record);
     let maybeApplied = false;
     for (let attempt = 0; ; attempt += 1) {
       try {
-        const stat = await this.#setData(data, deadline, guard);
+        const mark = markGone ? undefined : this.#markChange(record);
+        const stat = await this.#setData(data, deadline, before, mark === undefined ? [] : [mark]);
         if (stat.czxid !== this.czxid) return 'lost'; // the same path in a directory made anew (protocol C10)
         this.version = stat.version;
         this.record = record;
         return 'written';
       } catch (error) {
-        if (guard !== undefined && isReason(error, 'NO_NODE', 'BAD_VERSION') && error.failedIndex === GUARD_INDEX) {
+        const failed = isReason(error, 'NO_NODE', 'BAD_VERSION') ? (error.failedIndex ?? before.length) : undefined;
+        if (failed === before.length + 1) {
+          // No directory for the mark; or somebody has removed the mark by hand, and the hold ends all the same.
+          if (hasMark(record)) return 'unguarded';
+          markGone = true;
+          continue;
+        }
+        if (failed !== undefined && failed < before.length) {
           // A first try whose reply was lost may have been done before that changed.
           const found = maybeApplied ? await this.#reread(deadline) : 'mine';
           if (found !== 'mine') return found;
@@ -116,7 +125,8 @@ export class Place {
    */
   async leave(deadline: number): Promise<'gone' | 'superseded' | 'pending'> {
     try {
-      await this.#control.delete(this.path, this.version, deadline);
+      if (hasMark(this.record)) await deleteWithMark(this.#control, this, deadline);
+      else await this.#control.delete(this.path, this.version, deadline);
       return 'gone';
     } catch (error) {
       if (isReason(error, 'NO_NODE')) return 'gone';
@@ -147,13 +157,24 @@ export class Place {
     }
   }
 
-  async #setData(data: Buffer, deadline: number, guard: MultiOperation | undefined): Promise<Stat> {
-    if (guard === undefined) return this.#control.setData(this.path, data, this.version, deadline);
+  async #setData(
+    data: Buffer,
+    deadline: number,
+    before: readonly MultiOperation[],
+    after: readonly MultiOperation[],
+  ): Promise<Stat> {
+    if (before.length + after.length === 0) return this.#control.setData(this.path, data, this.version, deadline);
     const results = await this.#control.multi(
-      [guard, { type: 'setData', path: this.path, data, version: this.version }],
+      [...before, { type: 'setData', path: this.path, data, version: this.version }, ...after],
       deadline,
     );
-    return (results[1] as { stat: Stat }).stat;
+    return (results[before.length] as { stat: Stat }).stat;
+  }
+
+  /** What becomes of the mark when `record` is written. */
+  #markChange(record: ContenderRecord): MultiOperation | undefined {
+    if (hasMark(record) === hasMark(this.record)) return undefined;
+    return hasMark(record) ? createMark(this, record.delayMs as number) : deleteMark(this);
   }
 
   /** Reads the node as new as any write that was refused; takes over version and record when they are this attempt's. */

@@ -11,18 +11,26 @@
  * next one's state is version-checked, so a place that was given up or taken over meanwhile fails the transaction
  * as a whole, and the release is done alone.
  *
+ * A hold with a lock-delay goes together with its mark (`lock-delay.ts`), also in a hand-over. Whether it has one this replica knows when
+ * it granted the hold; else the node's data tell, which are read only where the directory says that delays are in use.
+ *
  * A second try after a lost connection that finds nothing answers as the first would have.
  */
 import type { Lease } from '../leases/lease.js';
 import { requestGuid } from '../leases/lease.js';
 import { NotHolderError } from '../errors.js';
 import type { Kind } from '../metrics/metrics.js';
-import { isReason, NoReplyError } from '../zookeeper/errors.js';
+import { isReason, NoReplyError, unless } from '../zookeeper/errors.js';
 import type { LeaseSession } from '../zookeeper/lease-session.js';
+import type { MultiOperation } from '../zookeeper/operations.js';
 import { baseName, parentOf } from '../zookeeper/paths.js';
 import { decodeHoldId, encodeRecord, guidOf, holdNodeName, parseContender, type Contender } from './contender.js';
 import type { Coordination } from './coordination.js';
+import { createMark, delayOf, deleteMark, deleteWithMark } from './delay-mark.js';
+import { directoryGuard } from './grant.js';
 import type { GrantedHold } from './granted-holds.js';
+import type { Line } from './line.js';
+import { readLineDirectory } from './line-directory.js';
 import type { LineWaiter } from './line-waiter.js';
 
 export interface ReleaseRequest {
@@ -84,18 +92,25 @@ class Releasing {
     const path = this.#path(contender);
     const granted = this.#context.granted.find(path, lease.leaseId, hold.czxid);
     if (granted === undefined || attempt > 0) {
-      const [, stat] = await Promise.all([this.#session.sync(path, deadline), this.#session.exists(path, deadline)]);
-      if (stat === undefined || stat.czxid !== hold.czxid || stat.ephemeralOwner !== lease.sessionId) return false;
+      const [, node] = await Promise.all([
+        this.#session.sync(path, deadline),
+        unless(this.#session.getData(path, deadline), 'NO_NODE'),
+      ]);
+      if (node?.stat.czxid !== hold.czxid || node.stat.ephemeralOwner !== lease.sessionId) return false;
+      const marked = (await delayOf(this.#session, path, node, deadline)) > 0;
+      return this.#delete(contender, granted, marked ? hold.czxid : undefined);
     }
-    return this.#delete(contender, granted);
+    return this.#delete(contender, granted, granted.marked ? granted.czxid : undefined);
   }
 
   async byRequestId(): Promise<boolean> {
     const { lease, name, requestId, deadline } = this.#request;
-    const [, paths] = await Promise.all([
+    const [, paths, directory] = await Promise.all([
       this.#session.sync(this.#directory, deadline),
       this.#session.getEphemerals(this.#directory, deadline),
+      this.#session.exists(this.#directory, deadline),
     ]);
+    const delays = directory !== undefined && readLineDirectory(directory).delays;
     const guids = [
       lease.guid(this.#kind, name, requestId),
       requestGuid(lease.principal, lease.namespace, this.#kind, name, requestId),
@@ -106,20 +121,35 @@ class Releasing {
     let found = false;
     for (const path of own) {
       const contender = parseContender(baseName(path)) as Contender;
-      found = (await this.#delete(contender, this.#context.granted.findAt(path, lease.leaseId))) || found;
+      const granted = this.#context.granted.findAt(path, lease.leaseId);
+      const marked = delays ? await this.#markedIncarnation(path) : undefined;
+      found = (await this.#delete(contender, granted, marked)) || found;
     }
     return found;
   }
 
-  /** @param hold where this replica granted it: then it is the head of the line @returns whether the node was there */
-  async #delete(contender: Contender, hold: GrantedHold | undefined): Promise<boolean> {
+  /** @returns the czxid of a hold that has a mark */
+  async #markedIncarnation(path: string): Promise<number | undefined> {
+    const { deadline } = this.#request;
+    const node = await unless(this.#session.getData(path, deadline), 'NO_NODE');
+    if (node === undefined || (await delayOf(this.#session, path, node, deadline)) === 0) return undefined;
+    return node.stat.czxid;
+  }
+
+  /**
+   * @param hold where this replica granted it: then it is the head of the line
+   * @param marked the czxid of a hold that has a mark
+   * @returns whether the node was there
+   */
+  async #delete(contender: Contender, hold: GrantedHold | undefined, marked: number | undefined): Promise<boolean> {
     const { granted, lines, metrics } = this.#context;
     const path = this.#path(contender);
     const line = lines.peek(this.#directory);
     // A waiting request of this replica for this very place learns at once that it is gone.
     line?.waiters.get(contender.name)?.giveUp();
     const next = hold === undefined ? undefined : line?.waiterBehind(contender);
-    const released = next !== undefined && (await this.#handOver(path, next)) ? true : await this.#deleteAlone(path);
+    const handedOver = line !== undefined && next !== undefined && (await this.#handOver(path, marked, line, next));
+    const released = handedOver || (await this.#deleteAlone(path, marked));
     line?.remove(contender);
     granted.forget(path, this.#request.lease.leaseId);
     if (released && hold !== undefined)
@@ -127,9 +157,11 @@ class Releasing {
     return released;
   }
 
-  async #deleteAlone(path: string): Promise<boolean> {
+  async #deleteAlone(path: string, marked: number | undefined): Promise<boolean> {
+    const { deadline } = this.#request;
     try {
-      await this.#session.delete(path, undefined, this.#request.deadline);
+      if (marked === undefined) await this.#session.delete(path, undefined, deadline);
+      else await deleteWithMark(this.#session, { path, czxid: marked }, deadline);
       return true;
     } catch (error) {
       if (isReason(error, 'NO_NODE')) return false;
@@ -138,21 +170,32 @@ class Releasing {
   }
 
   /** @returns false when the next one could not be granted; then nothing was done */
-  async #handOver(path: string, next: LineWaiter): Promise<boolean> {
-    if (!next.beginHandover()) return false;
+  async #handOver(path: string, marked: number | undefined, line: Line, next: LineWaiter): Promise<boolean> {
     const { place } = next;
+    const { delayMs = 0 } = place.record;
+    const { directory } = line;
+    if (delayMs > 0 && directory === undefined) return false;
+    if (!next.beginHandover()) return false;
     const record = { ...place.record, state: 'granted' as const, grantedAt: this.#context.zooKeeperClock.now() };
+    // No delay can be running: who releases was granted alone, after all that it could have waited for.
+    const withMark: MultiOperation[] =
+      delayMs > 0 && directory !== undefined
+        ? [createMark(place, delayMs), directoryGuard(this.#directory, directory, delayMs)]
+        : [];
     let done = false;
     try {
       const [, written] = await this.#session.multi(
         [
           { type: 'delete', path },
           { type: 'setData', path: place.path, data: encodeRecord(record), version: place.version },
+          ...withMark,
+          ...(marked === undefined ? [] : [deleteMark({ path, czxid: marked })]),
         ],
         this.#request.deadline,
       );
       if (written?.type === 'setData') place.version = written.stat.version;
       place.record = record;
+      if (delayMs > 0 && directory?.delays === false) line.delaysInUse(directory);
       done = true;
       return true;
     } catch (error) {

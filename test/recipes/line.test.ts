@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { createMetrics } from '../../src/metrics/metrics.js';
 import { parseContender, sortLine, type Contender } from '../../src/recipes/contender.js';
 import { Line } from '../../src/recipes/line.js';
+import { ownDirectory, withDelays, type LineDirectory } from '../../src/recipes/line-directory.js';
 import { ruleOf } from '../../src/recipes/rule.js';
 import type { Kind } from '../../src/metrics/metrics.js';
 import type { ControlSession } from '../../src/zookeeper/control-session.js';
@@ -75,12 +76,20 @@ describe('a line that is told listings', () => {
     );
   });
 
-  test('knows from the data of the directory whether it may be removed and made anew', () => {
+  test('knows from the data of the directory whether it may be removed and made anew, and whether there may be lock-delays', () => {
     const line = lineOf('lock');
-    line.merge([at(lock(0))], 2, { dataLength: 0 } as Stat);
-    expect(line.removable).toBe(true);
-    line.merge([at(lock(0))], 3, { dataLength: 7 } as Stat);
-    expect(line.removable).toBe(false);
+    const seen = (mzxid: number, data: Buffer): void =>
+      line.merge([at(lock(0))], mzxid, { mzxid, version: mzxid, dataLength: data.length } as Stat);
+    seen(2, Buffer.alloc(0));
+    expect(line.directory).toMatchObject({ removable: true, delays: false });
+    seen(3, withDelays(line.directory as LineDirectory));
+    expect(line.directory).toMatchObject({ removable: true, delays: true });
+    seen(4, ownDirectory(false));
+    expect(line.directory).toMatchObject({ removable: false, delays: false });
+    seen(6, withDelays(line.directory as LineDirectory));
+    expect(line.directory).toMatchObject({ removable: false, delays: true });
+    seen(5, ownDirectory(false)); // an older reading
+    expect(line.directory).toMatchObject({ removable: false, delays: true, version: 6 });
   });
 });
 

@@ -3,6 +3,7 @@ import { PosternError } from '../../errors.js';
 import type { Lease } from '../../leases/lease.js';
 import type { LeaseRecord, Leases } from '../../leases/leases.js';
 import type { Coordination } from '../../recipes/coordination.js';
+import { endLease } from '../../recipes/end-lease.js';
 import { describeHolds, findHolds, type OwnHold } from '../../recipes/holds.js';
 import { followLease, type LeaseEvent } from '../../recipes/lease-events.js';
 import type { LineObservers } from '../../recipes/line-observer.js';
@@ -25,10 +26,10 @@ export function leaseRoutes(context: Coordination, observers: LineObservers): Ro
     showLease: (exchange) =>
       exchange.wantsEvents ? watchLease(context, observers, exchange) : showLease(context, exchange),
     watchLease: (exchange) => watchLease(context, observers, exchange),
-    endLease: (exchange) => endLease(leases, exchange),
+    endLease: (exchange) => endOwnLease(context, exchange),
     listLeases: (exchange) => listLeases(leases, exchange),
     showLeaseById: (exchange) => showLeaseById(context, exchange),
-    endLeaseById: (exchange) => endLeaseById(leases, exchange),
+    endLeaseById: (exchange) => endLeaseById(context, exchange),
   };
 }
 
@@ -124,8 +125,8 @@ async function watchLease(context: Coordination, observers: LineObservers, excha
   };
 }
 
-async function endLease(leases: Leases, exchange: Exchange): Promise<Answer> {
-  await leases.end(await leaseOf(exchange, leases), exchange.deadline);
+async function endOwnLease(context: Coordination, exchange: Exchange): Promise<Answer> {
+  await endLease(context, await leaseOf(exchange, context.leases), exchange.deadline);
   return { status: 204 };
 }
 
@@ -153,9 +154,10 @@ async function showLeaseById(context: Coordination, exchange: Exchange): Promise
 }
 
 /** Whether a lease that is not there has ended or has never been, nobody knows: both are 204, so that this can be repeated. */
-async function endLeaseById(leases: Leases, exchange: Exchange): Promise<Answer> {
-  const found = await findLease(leases, exchange, namespaceOf(exchange, 'admin'), exchange.params['leaseId'] as string);
-  if (found !== undefined) await leases.end(found.lease, exchange.deadline);
+async function endLeaseById(context: Coordination, exchange: Exchange): Promise<Answer> {
+  const namespace = namespaceOf(exchange, 'admin');
+  const found = await findLease(context.leases, exchange, namespace, exchange.params['leaseId'] as string);
+  if (found !== undefined) await endLease(context, found.lease, exchange.deadline);
   return { status: 204 };
 }
 

@@ -13,7 +13,7 @@ const KINDS: Record<AcquireLine['kind'], string> = {
 
 export function lockHeld(
   { kind, name }: Pick<AcquireLine, 'kind' | 'name'>,
-  { holder, position }: NotGranted,
+  { holder, position, lockedUntil }: NotGranted,
 ): PosternError {
   const who =
     holder === undefined
@@ -21,19 +21,27 @@ export function lockHeld(
       : holder.external
         ? ' by a client other than Postern'
         : ` by lease ${holder.leaseId}${holder.label === '' ? '' : ` ("${holder.label}")`}`;
-  const members =
-    holder === undefined
-      ? { name, position }
+  const members = {
+    name,
+    position,
+    ...(holder === undefined
+      ? {}
       : {
-          name,
-          position,
           holder: {
             leaseId: holder.external ? null : holder.leaseId,
             label: holder.external ? null : holder.label,
             since: instant(holder.since),
             fencingToken: holder.fencingToken,
           },
-        };
+        }),
+    ...(lockedUntil === undefined ? {} : { lockedUntil: instant(lockedUntil) }),
+  };
+  if (holder === undefined && lockedUntil !== undefined)
+    return new PosternError(
+      'lock-held',
+      `${KINDS[kind]} "${name}" was lost by its holder, and its lock-delay runs until ${instant(lockedUntil)}. The place in line was given up.`,
+      { members },
+    );
   return new PosternError(
     'lock-held',
     kind === 'semaphore'

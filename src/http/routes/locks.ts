@@ -94,6 +94,7 @@ class LineRoutes {
       waitMs,
       keepPlace: body.keepPlace ?? false,
       data: body.data,
+      lockDelayMs: body.lockDelayMs,
       receivedAt: exchange.receivedAt,
       hardDeadline: exchange.deadline + waitMs,
       signal: exchange.signal,
@@ -305,6 +306,7 @@ function showLine({
   holderCount,
   waiters,
   waiterCount,
+  lockedUntil,
 }: LineView): Schemas['Lock'] & { limit?: number | undefined; permitsHeld?: number | undefined } {
   return {
     name,
@@ -313,6 +315,7 @@ function showLine({
     holderCount,
     waiters: waiters.map(describeWaiter),
     waiterCount,
+    ...(lockedUntil === undefined ? {} : { lockedUntil: instant(lockedUntil) }),
   };
 }
 

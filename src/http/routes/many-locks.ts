@@ -19,6 +19,7 @@ export async function acquireManyLocks(context: Coordination, exchange: Exchange
     names,
     requestId,
     waitMs,
+    lockDelayMs: body.lockDelayMs,
     receivedAt: exchange.receivedAt,
     hardDeadline: exchange.deadline + waitMs,
     signal: exchange.signal,

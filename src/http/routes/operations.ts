@@ -4,6 +4,7 @@
 import type { Config } from '../../config.js';
 import { ERROR_CODES, PosternError, type ErrorCode } from '../../errors.js';
 import type { Metrics } from '../../metrics/metrics.js';
+import { LOCK_DELAY_MAX_MS } from '../../recipes/lock-delay.js';
 import { instant, type Clock } from '../../time.js';
 import { negotiate } from '../accept.js';
 import { HEADERS_BYTES_MAX } from '../connection-errors.js';
@@ -96,6 +97,7 @@ function limitsOf(config: Config): Record<string, number> {
   const { maxWaitMs, maxWaiters, maxAttached, maxBodyBytes, requestTimeoutMs, drainMs, transactionHistoryMs } = config;
   return {
     maxWaitMs,
+    maxLockDelayMs: LOCK_DELAY_MAX_MS,
     maxWaiters,
     maxAttached,
     maxBodyBytes,

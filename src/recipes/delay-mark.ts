@@ -1,0 +1,89 @@
+/**
+ * The mark of a hold that has a lock-delay, and what is done to both at once. See `lock-delay.ts`.
+ *
+ * A mark exists exactly while its contender's node says `granted` with a `delayMs`, and longer only when the hold was lost: whoever
+ * writes or deletes such a node does so in a transaction that creates or deletes the mark.
+ */
+import { lockDelaysOf } from '../leases/layout.js';
+import type { ZooKeeperClient } from '../zookeeper/client.js';
+import { isReason } from '../zookeeper/errors.js';
+import type { MultiOperation, NodeData } from '../zookeeper/operations.js';
+import { baseName, parentOf } from '../zookeeper/paths.js';
+import { decodeRecord, isOwnName, ownHoldId, type ContenderRecord } from './contender.js';
+
+/** The node of a hold, in this incarnation. */
+export interface HoldNode {
+  path: string;
+  czxid: number;
+  /** At which it is deleted; without it whatever its version is. */
+  version?: number;
+}
+
+/** The version of a mark whose hold nobody has found lost. At 1, its `mtime` says when that was found. */
+export const MARK_STANDING = 0;
+export const MARK_LOST = 1;
+
+const MARK_INDEX = 1;
+
+/** Under the holdId, which never comes again (protocol C10). */
+export function markPath({ path, czxid }: HoldNode): string {
+  return `${lockDelaysOf(parentOf(path))}/${ownHoldId(baseName(path), czxid) as string}`;
+}
+
+/** Whether the node of this record has a mark. */
+export function hasMark({ state, delayMs = 0 }: Pick<ContenderRecord, 'state' | 'delayMs'>): boolean {
+  return state === 'granted' && delayMs > 0;
+}
+
+export function encodeMark(delayMs: number): Buffer {
+  return Buffer.from(JSON.stringify({ delayMs }));
+}
+
+/** @returns 0 for what is no mark of ours */
+export function decodeMark(data: Buffer): number {
+  try {
+    const { delayMs } = JSON.parse(data.toString('utf8')) as { delayMs?: unknown };
+    return typeof delayMs === 'number' ? delayMs : 0;
+  } catch {
+    return 0;
+  }
+}
+
+export function createMark(hold: HoldNode, delayMs: number): MultiOperation {
+  return { type: 'create', path: markPath(hold), data: encodeMark(delayMs) };
+}
+
+export function deleteMark(hold: HoldNode): MultiOperation {
+  return { type: 'delete', path: markPath(hold) };
+}
+
+/** The delay of a hold as its data tell; where a foreign client has written over them (`foreign-revoke.ts`), as its mark does. */
+export async function delayOf(
+  client: ZooKeeperClient,
+  path: string,
+  { data, stat }: Pick<NodeData, 'data' | 'stat'>,
+  deadline: number,
+): Promise<number> {
+  const record = decodeRecord(data);
+  if (record !== undefined) return hasMark(record) ? (record.delayMs as number) : 0;
+  if (!isOwnName(baseName(path))) return 0;
+  try {
+    return decodeMark((await client.getData(markPath({ path, czxid: stat.czxid }), deadline)).data);
+  } catch (error) {
+    if (isReason(error, 'NO_NODE')) return 0;
+    throw error;
+  }
+}
+
+/** Deletes a hold and its mark in one transaction. @throws as a deletion of the node alone would */
+export async function deleteWithMark(client: ZooKeeperClient, hold: HoldNode, deadline: number): Promise<void> {
+  const { path, version } = hold;
+  const node: MultiOperation = { type: 'delete', path, ...(version === undefined ? {} : { version }) };
+  try {
+    await client.multi([node, deleteMark(hold)], deadline);
+  } catch (error) {
+    // Somebody has removed marks by hand; the hold is released all the same.
+    if (!isReason(error, 'NO_NODE') || error.failedIndex !== MARK_INDEX) throw error;
+    await client.delete(path, version, deadline);
+  }
+}
