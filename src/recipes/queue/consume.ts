@@ -123,7 +123,9 @@ function appeared(
   if (remaining <= 0 || endReason(signal) !== undefined) return Promise.resolve(false);
   return new Promise((resolve) => {
     let cancel = (): void => undefined;
+    let over = false;
     const finish = (result: boolean): void => {
+      over = true;
       clearTimeout(timer);
       signal.removeEventListener('abort', onAbort);
       cancel();
@@ -136,7 +138,7 @@ function appeared(
       .appearance(namespace, name, () => finish(true), hardDeadline)
       .then((watch) => {
         if (watch === undefined) finish(true);
-        else if (signal.aborted) watch.cancel();
+        else if (over) watch.cancel();
         else cancel = () => watch.cancel();
       })
       .catch(() => finish(true)); // looking the queue up says what is wrong

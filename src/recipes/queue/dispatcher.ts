@@ -44,7 +44,7 @@ const TURN_MS = 10;
 /** How long a replica may leave messages lying, while others wait, before it is ousted. */
 const PATIENCE_MS = 250;
 /** Without anybody asking, turn, view and watches are kept so long. */
-const IDLE_MS = 2_000;
+const IDLE_MS = 500;
 const REQUEST_MS = 10_000;
 const RETRY_BASE_MS = 5;
 const RETRY_CAP_MS = 500;

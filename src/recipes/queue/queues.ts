@@ -1,6 +1,6 @@
 /**
  * What the names of queues stand for. One watch per queue that this replica uses tells when a queue is configured anew or deleted;
- * after some seconds without use queue and watch are dropped.
+ * after a second without use queue and watch are dropped.
  *
  * A queue is made in one transaction, by a push to a name that is not there or by its configuration; of two that do so at once one
  * finds that the other was faster.
@@ -29,8 +29,8 @@ interface Entry {
 }
 
 /** Unused so long, a queue is dropped from memory; its view of the messages goes earlier (`dispatcher.ts`). */
-const IDLE_MS = 5 * SECOND;
-const SWEEP_EVERY_MS = SECOND;
+const IDLE_MS = SECOND;
+const SWEEP_EVERY_MS = SECOND / 2;
 const REFRESH_MS = 5 * SECOND;
 
 export class Queues {
