@@ -136,7 +136,9 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const housekeepingTiming = options.housekeeping ?? HOUSEKEEPING_TIMING;
   const queues = new Queues(context);
   const queueObservers = new QueueObservers(context, queues);
-  const queueMetrics = new QueueMetrics(context, queues, config.maxQueueLabels);
+  const queueMetrics = new QueueMetrics(context, queues, config.maxQueueLabels, (error) =>
+    logger.warn({ err: error }, 'queues could not be counted; they are counted next time'),
+  );
   const housekeeping = new Housekeeping(
     context,
     (error) => logger.warn({ err: error }, 'housekeeping failed; it is tried again'),

@@ -2,7 +2,7 @@
  * How much is in the queues that this replica uses, for the metrics: counted now and then, never at a scrape. The names of queues become
  * labels up to a bounded number, first come first served; the others are added up as `other`.
  */
-import { SECOND } from '../../time.js';
+import { MINUTE, SECOND } from '../../time.js';
 import { isTransient } from '../../zookeeper/errors.js';
 import type { Coordination } from '../coordination.js';
 import type { Queues } from './queues.js';
@@ -10,18 +10,22 @@ import { describeQueue } from './view.js';
 
 const EVERY_MS = 5 * SECOND;
 const REQUEST_MS = 10 * SECOND;
+/** What was not used here for so long is not told of. */
+const LATELY_MS = 5 * MINUTE;
 const OTHER = 'other';
 
 export class QueueMetrics {
   readonly #context: Coordination;
   readonly #queues: Queues;
   readonly #labelsMax: number;
+  readonly #onFault: (error: unknown) => void;
   /** By namespace and name: the label, and the turn in which the queue was in use last. */
   readonly #labels = new Map<string, string>();
   #timer: NodeJS.Timeout | undefined;
   #counting = false;
 
-  constructor(context: Coordination, queues: Queues, labelsMax: number) {
+  constructor(context: Coordination, queues: Queues, labelsMax: number, onFault: (error: unknown) => void) {
+    this.#onFault = onFault;
     this.#context = context;
     this.#queues = queues;
     this.#labelsMax = labelsMax;
@@ -41,7 +45,7 @@ export class QueueMetrics {
     try {
       await this.count();
     } catch (error) {
-      if (!isTransient(error)) throw error; // counted next time
+      if (!isTransient(error)) this.#onFault(error); // counted next time
     } finally {
       this.#counting = false;
     }
@@ -52,7 +56,7 @@ export class QueueMetrics {
     const { queueDepth, queueOldestMessageTimestampSeconds } = this.#context.metrics;
     const depths = new Map<string, number>();
     const oldest = new Map<string, number>();
-    for (const { namespace, name } of this.#queues.open) {
+    for (const { namespace, name } of this.#queues.usedWithin(LATELY_MS)) {
       const view = await describeQueue(this.#context, this.#queues, namespace, name, performance.now() + REQUEST_MS);
       if (view === undefined) continue;
       const label = this.#labelOf(namespace, name);

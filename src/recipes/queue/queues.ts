@@ -32,10 +32,14 @@ interface Entry {
 const IDLE_MS = SECOND;
 const SWEEP_EVERY_MS = SECOND / 2;
 const REFRESH_MS = 5 * SECOND;
+/** Names remembered, for the metrics. */
+const USED_MAX = 1_000;
 
 export class Queues {
   readonly #context: Coordination;
   readonly #entries = new Map<string, Entry>();
+  /** By path, least recently used first. */
+  readonly #used = new Map<string, { namespace: string; name: string; at: number }>();
   readonly #reading = new Map<string, Promise<Entry | undefined>>();
   #sweeping: NodeJS.Timeout | undefined;
   #closed = false;
@@ -44,13 +48,24 @@ export class Queues {
     this.#context = context;
   }
 
-  /** Those in use here now. */
-  get open(): Queue[] {
-    return [...this.#entries.values()].map(({ queue }) => queue);
+  /** Those that requests to this replica were about within the last `ms`, as far as is remembered. */
+  usedWithin(ms: number): { namespace: string; name: string }[] {
+    const since = performance.now() - ms;
+    return [...this.#used.values()].filter(({ at }) => at >= since);
   }
 
   /** @returns undefined when there is no queue of that name */
-  async find(namespace: string, name: string, deadline: number): Promise<Queue | undefined> {
+  find(namespace: string, name: string, deadline: number): Promise<Queue | undefined> {
+    const path = this.#context.layout.queue(namespace, name);
+    this.#used.delete(path);
+    this.#used.set(path, { namespace, name, at: performance.now() });
+    const [oldest] = this.#used.keys();
+    if (this.#used.size > USED_MAX && oldest !== undefined) this.#used.delete(oldest);
+    return this.look(namespace, name, deadline);
+  }
+
+  /** As `find`, for this replica's own purposes: nobody has asked for the queue. */
+  async look(namespace: string, name: string, deadline: number): Promise<Queue | undefined> {
     const path = this.#context.layout.queue(namespace, name);
     const known = this.#entries.get(path);
     if (known?.watch !== undefined) {
@@ -189,7 +204,7 @@ export class Queues {
   /** Those who wait at a queue learn that it was deleted, or is configured otherwise, though nobody asks for it by its name. */
   #refresh({ namespace, name }: Queue): void {
     if (this.#closed) return;
-    this.find(namespace, name, performance.now() + REFRESH_MS).catch(() => undefined); // the sweep tries again
+    this.look(namespace, name, performance.now() + REFRESH_MS).catch(() => undefined); // the sweep tries again
   }
 
   #sweep(): void {

@@ -40,7 +40,7 @@ export class TidyQueues implements Chore {
       const ids = new Set<string>();
       for (const name of names) {
         if (stopped()) return;
-        const queue = await this.#queues.find(namespace, name, performance.now() + REQUEST_MS);
+        const queue = await this.#queues.look(namespace, name, performance.now() + REQUEST_MS);
         if (queue === undefined) continue;
         ids.add(queue.id);
         await this.#tidy(queue, stopped);
