@@ -45,6 +45,7 @@
 import { lockDelaysOf } from '../leases/layout.js';
 import type { ControlSession } from '../zookeeper/control-session.js';
 import { isReason, unless } from '../zookeeper/errors.js';
+import type { NodeData } from '../zookeeper/operations.js';
 import type { ServerClock } from '../zookeeper/server-clock.js';
 import { decodeHoldId, holdNodeName, type Hold } from './contender.js';
 import { decodeMark, MARK_LOST, MARK_STANDING } from './delay-mark.js';
@@ -99,14 +100,14 @@ export async function findDelay(
   { reads = false, zxid = 0, standing, holdId }: DelaysSought,
   deadline: number,
 ): Promise<Locked | undefined> {
-  const marks = await listMarks(context, directory, zxid, deadline);
+  const { marks, seen } = await listMarks(context, directory, zxid, deadline);
   const relevant = marks.filter(
     (mark) =>
       mark.holdId !== holdId &&
       !(reads && mark.hold.prefix === '__READ__') &&
       standing?.has(holdNodeName(mark.hold)) !== true,
   );
-  const ends = await Promise.all(relevant.map((mark) => endOf(context, directory, mark, deadline)));
+  const ends = await Promise.all(relevant.map((mark) => endOf(context, directory, mark, seen, deadline)));
   const running = ends.filter((end) => end !== undefined);
   return running.length === 0 ? undefined : { lockedUntil: Math.max(...running) };
 }
@@ -116,47 +117,55 @@ interface Mark {
   hold: Hold;
 }
 
+/**
+ * After a `sync`: that those before a waiter are gone it may have learned from a server that its session has left since.
+ * @returns the marks, and how new a server's state is that shows them all
+ */
 async function listMarks(
   { control }: DelayContext,
   directory: string,
   zxid: number,
   deadline: number,
-): Promise<Mark[]> {
+): Promise<{ marks: Mark[]; seen: number }> {
   const path = lockDelaysOf(directory);
   for (;;) {
-    let listing: { children: string[]; zxid: number };
-    try {
-      listing = await control.getChildren(path, deadline);
-    } catch (error) {
-      if (!isReason(error, 'NO_NODE')) throw error;
-      listing = { children: [], zxid: error.zxid };
-    }
-    if (listing.zxid >= zxid) {
-      return listing.children.flatMap((holdId) => {
-        const hold = decodeHoldId(holdId);
-        return hold === undefined ? [] : [{ holdId, hold }];
-      });
-    }
-    await control.sync(path, deadline);
+    const [, listing] = await Promise.all([
+      control.sync(path, deadline),
+      control.getChildren(path, deadline).catch((error: unknown) => {
+        if (!isReason(error, 'NO_NODE')) throw error;
+        return { children: [], zxid: error.zxid };
+      }),
+    ]);
+    if (listing.zxid < zxid) continue; // the leader answers a `sync` before it has applied what a follower has answered already
+    const marks = listing.children.flatMap((holdId) => {
+      const hold = decodeHoldId(holdId);
+      return hold === undefined ? [] : [{ holdId, hold }];
+    });
+    return { marks, seen: listing.zxid };
   }
 }
 
-/** @returns when the delay of this mark ends; undefined when its hold stands, or when it has ended */
+/**
+ * What is missing counts only where the server has seen it made (protocol C2): a session may be replaced by one at a server that is behind.
+ * @param seen the mark was there then
+ * @returns when the delay of this mark ends; undefined when its hold stands, or when it has ended
+ */
 async function endOf(
   context: DelayContext,
   directory: string,
   { holdId, hold }: Mark,
+  seen: number,
   deadline: number,
 ): Promise<number | undefined> {
   const { control } = context;
   const path = `${lockDelaysOf(directory)}/${holdId}`;
   for (;;) {
-    const mark = await unless(control.getData(path, deadline), 'NO_NODE');
+    const mark = await readSince(control, path, seen, deadline);
     if (mark === undefined) return undefined;
     let { mtime } = mark.stat;
     if (mark.stat.version === MARK_STANDING) {
-      const node = await control.exists(`${directory}/${holdNodeName(hold)}`, deadline);
-      if (node?.czxid === hold.czxid) return undefined;
+      const node = await readSince(control, `${directory}/${holdNodeName(hold)}`, mark.stat.czxid, deadline);
+      if (node?.stat.czxid === hold.czxid) return undefined;
       try {
         ({ mtime } = await control.setData(path, mark.data, MARK_STANDING, deadline));
       } catch (error) {
@@ -170,6 +179,24 @@ async function endOf(
     if (!(await hasPassed(context, directory, end, deadline))) return end;
     await unless(control.delete(path, MARK_LOST, deadline), 'NO_NODE', 'BAD_VERSION');
     return undefined;
+  }
+}
+
+/** Reads a node as it is at `zxid` or later, if it is missing then. */
+async function readSince(
+  control: ControlSession,
+  path: string,
+  zxid: number,
+  deadline: number,
+): Promise<NodeData | undefined> {
+  for (;;) {
+    try {
+      return await control.getData(path, deadline);
+    } catch (error) {
+      if (!isReason(error, 'NO_NODE')) throw error;
+      if (error.zxid >= zxid) return undefined;
+      await control.sync(path, deadline);
+    }
   }
 }
 
