@@ -14,6 +14,7 @@ import type { ControlSession } from '../../zookeeper/control-session.js';
 import { isReason, unless } from '../../zookeeper/errors.js';
 import type { MultiOperation, NodeData } from '../../zookeeper/operations.js';
 import { parentOf } from '../../zookeeper/paths.js';
+import { QueueGoneError } from './queue-gone.js';
 import type { QueuePaths } from './queue-paths.js';
 
 export interface Mark {
@@ -50,8 +51,14 @@ export async function afterRefusal(
   deadline: number,
 ): Promise<MultiOperation | string> {
   if (isReason(error, 'NO_NODE')) {
-    // Of the mark itself, when it was to be replaced and has been removed, or of its directory.
-    await control.ensurePath(parentOf(path), deadline);
+    // Of the mark itself, when it was to be replaced and has been removed, or of its directory. Nothing above that is made: it would be
+    // the ghost of a deleted queue.
+    try {
+      await control.create(parentOf(path), undefined, {}, deadline);
+    } catch (failure) {
+      if (isReason(failure, 'NO_NODE')) throw new QueueGoneError();
+      if (!isReason(failure, 'NODE_EXISTS')) throw failure;
+    }
     return makeMark(path, mark);
   }
   if (!isReason(error, 'NODE_EXISTS', 'BAD_VERSION')) throw error;

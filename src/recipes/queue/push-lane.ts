@@ -7,12 +7,13 @@
  * A transaction is, for everything in the group:
  *
  *   check(segment at version 0) for each priority      the segment is open (`tails.ts`)
- *   setData(pushers/<replica>, number)                 what tells, after a lost connection, whether it was done (protocol C25)
+ *   check(queue at version 0) for delayed messages     they go into no segment, and must not go into a queue that is deleted (T7)
+ *   setData(pushers/<lane>, number, version)           what tells, after a lost connection, whether it was done (protocol C25)
  *   for each message: its conditions, then create(message)
  *
  * The conditions of a message are what makes it one: the mark of its messageId (`dedup.ts`), the deletion of the place that it
  * leaves when it is moved (a delayed message that is due, a dead letter, one that is redriven). So nothing is ever pushed twice or
- * lost between two places.
+ * lost between two places. Two pushes with the same condition do not share a transaction: it would refuse itself for ever.
  *
  * When it fails, by the index of the operation that failed:
  *
@@ -20,6 +21,10 @@
  *   a condition of a message          its push is asked what that means (`refused`), and leaves the group or stays with other
  *                                     operations; the others go on without it: a failing push costs its neighbours one round trip
  *   the connection is lost            the session is waited for, `sync`, and the number read: done, or once more
+ *   the number is at another version  a transaction that was given up arrived after all: the number tells which
+ *
+ * The number and its version belong to one lane: what is left of an earlier lane of this replica says nothing about this one, and a
+ * transaction that arrives late, after its session was given up, fails when another one was done since.
  *
  * What cannot be found out by the deadline of a push is `outcome-unknown`; with a messageId its repetition finds out.
  */
@@ -28,7 +33,7 @@ import { fullJitter, pause } from '../../time.js';
 import type { ControlSession } from '../../zookeeper/control-session.js';
 import { isReason, isTransient, mayBeApplied, NoReplyError, unless, ZooKeeperError } from '../../zookeeper/errors.js';
 import type { MultiOperation } from '../../zookeeper/operations.js';
-import { parseSequence } from '../../zookeeper/paths.js';
+import { parentOf, parseSequence } from '../../zookeeper/paths.js';
 import { QueueGoneError } from './queue-gone.js';
 import { MESSAGE_PREFIX, type QueuePaths } from './queue-paths.js';
 import { Tails } from './tails.js';
@@ -63,6 +68,8 @@ class Waiting implements Push {
   readonly deadline: number;
   /** A transaction with it was sent, and nothing is known of it yet. */
   maybeApplied = false;
+  /** A transaction with it went out in a session that was given up: it may arrive as long as none was done since. */
+  inDoubt = false;
   /** Its caller was told. */
   over = false;
   readonly #push: Push;
@@ -95,27 +102,29 @@ class Waiting implements Push {
   }
 }
 
-/** Told apart across restarts: a number is of use to the replica that wrote it only. */
-const REPLICA = randomBytes(8).toString('hex');
 const RETRY_BASE_MS = 5;
 const RETRY_CAP_MS = 250;
 /** How long the lane looks for the outcome of a transaction; its pushes may be told earlier that it is not known. */
 const RESOLVE_MS = 30_000;
+const REQUEST_MS = 5_000;
 
 export class PushLane {
   readonly #control: ControlSession;
   readonly #paths: QueuePaths;
   readonly #tails: Tails;
   readonly #marker: string;
+  /** Of the marker, as it was last written or read; undefined: it is not there yet. */
+  #version: number | undefined;
   #waiting: Waiting[] = [];
   #running = false;
+  #closed = false;
   #number = 0;
 
   constructor(control: ControlSession, paths: QueuePaths) {
     this.#control = control;
     this.#paths = paths;
     this.#tails = new Tails(control, paths);
-    this.#marker = `${paths.pushers}/${REPLICA}`;
+    this.#marker = `${paths.pushers}/${randomBytes(8).toString('hex')}`;
   }
 
   get busy(): boolean {
@@ -134,6 +143,14 @@ export class PushLane {
     });
   }
 
+  /** Nothing more is pushed through it: its number is of no use to anybody. What stays behind housekeeping removes. */
+  close(): void {
+    this.#closed = true;
+    if (this.#running || this.#version === undefined) return;
+    this.#version = undefined;
+    this.#control.delete(this.#marker, undefined, performance.now() + REQUEST_MS).catch(() => undefined);
+  }
+
   async #run(): Promise<void> {
     this.#running = true;
     // What arrives in this turn of the event loop goes out together.
@@ -143,19 +160,26 @@ export class PushLane {
       if (group.length > 0) await this.#commit(group);
     }
     this.#running = false;
+    if (this.#closed) this.close();
   }
 
   /** As many as fit into one transaction, at least one, of those whose time is not over. */
   #takeGroup(): Waiting[] {
     const group: Waiting[] = [];
+    const conditions = new Set<string>();
     let bytes = 0;
     let operations = 0;
     let taken = 0;
     for (const push of this.#waiting) {
       if (!push.over) {
         const [pushBytes, pushOperations] = sizeOf(push.arrivals);
-        const fits = bytes + pushBytes <= GROUP_BYTES_MAX && operations + pushOperations <= GROUP_OPERATIONS_MAX;
+        const paths = push.arrivals.flatMap((arrival) => arrival.conditions.map(({ path }) => path));
+        const fits =
+          bytes + pushBytes <= GROUP_BYTES_MAX &&
+          operations + pushOperations <= GROUP_OPERATIONS_MAX &&
+          !paths.some((path) => conditions.has(path));
         if (group.length > 0 && !fits) break;
+        for (const path of paths) conditions.add(path);
         bytes += pushBytes;
         operations += pushOperations;
         group.push(push);
@@ -169,12 +193,13 @@ export class PushLane {
   /** Until nothing of the group is open. */
   async #commit(group: Waiting[]): Promise<void> {
     let open = group;
+    const first = this.#number + 1;
     for (let attempt = 0; ; attempt += 1) {
       open = open.filter((push) => !push.over);
       if (open.length === 0) return;
       const deadline = Math.max(...open.map((push) => push.deadline));
       try {
-        open = await this.#attempt(open, deadline);
+        open = await this.#attempt(open, first, deadline);
       } catch (error) {
         if (!isTransient(error)) return settle(open, error);
         // Not sent, or refused for now.
@@ -183,8 +208,13 @@ export class PushLane {
     }
   }
 
-  /** One transaction. @returns what is to be tried again, in order */
-  async #attempt(group: Waiting[], deadline: number): Promise<Waiting[]> {
+  /**
+   * One transaction.
+   * @param first number of the first transaction with this group
+   * @returns what is to be tried again, in order
+   */
+  async #attempt(group: Waiting[], first: number, deadline: number): Promise<Waiting[]> {
+    this.#version ??= await this.#makeMarker(deadline);
     const segments = new Map<number, number>();
     for (const { arrivals } of group) {
       for (const { priority, dueAt } of arrivals) {
@@ -196,10 +226,13 @@ export class PushLane {
     }
     this.#number += 1;
     const number = this.#number;
-    const transaction = new Transaction(this.#paths, segments, this.#marker, number, group);
+    const marker = { path: this.#marker, version: this.#version, number };
+    const transaction = new Transaction(this.#paths, segments, marker, group);
     for (const push of group) push.maybeApplied = true;
+    const session = this.#control.sessionId;
     try {
       const results = await this.#control.multi(transaction.operations, deadline);
+      this.#version += 1;
       settle(group);
       for (const [priority, segment] of segments) {
         const prefix = `${this.#paths.segment(priority, segment)}/`;
@@ -210,22 +243,27 @@ export class PushLane {
       }
       return [];
     } catch (error) {
-      if (mayBeApplied(error)) return this.#findOut(group, number);
-      for (const push of group) push.maybeApplied = false;
+      if (mayBeApplied(error)) return this.#findOut(group, first, session);
+      for (const push of group) push.maybeApplied = push.inDoubt;
       if (!(error instanceof ZooKeeperError) || error.failedIndex === undefined) throw error;
-      return this.#repair(group, transaction.ownerOf(error.failedIndex), error, deadline);
+      return this.#repair(group, transaction.ownerOf(error.failedIndex), first, error, deadline);
     }
   }
 
-  /** After a lost connection: the number tells whether the transaction was done. */
-  async #findOut(group: Waiting[], number: number): Promise<Waiting[]> {
+  /** After a lost connection: the number tells whether one of the transactions with this group was done. At most one was. */
+  async #findOut(group: Waiting[], first: number, session = this.#control.sessionId): Promise<Waiting[]> {
     const until = performance.now() + RESOLVE_MS;
     for (let attempt = 0; performance.now() < until; attempt += 1) {
       try {
-        await this.#control.sync(this.#marker, performance.now() + 5_000);
-        const node = await unless(this.#control.getData(this.#marker, performance.now() + 5_000), 'NO_NODE');
-        if (Number(node?.data.toString('utf8') ?? 0) < number) {
-          for (const push of group) push.maybeApplied = false;
+        await this.#control.sync(this.#marker, performance.now() + REQUEST_MS);
+        const node = await unless(this.#control.getData(this.#marker, performance.now() + REQUEST_MS), 'NO_NODE');
+        if (node === undefined) break; // the queue was deleted, with or without these messages
+        this.#version = node.stat.version;
+        if (Number(node.data.toString('utf8')) < first) {
+          for (const push of group) {
+            push.inDoubt ||= session !== this.#control.sessionId;
+            push.maybeApplied = push.inDoubt;
+          }
           return group;
         }
         settle(group);
@@ -239,16 +277,23 @@ export class PushLane {
     return [];
   }
 
-  async #repair(group: Waiting[], owner: Owner, error: unknown, deadline: number): Promise<Waiting[]> {
+  async #repair(group: Waiting[], owner: Owner, first: number, error: unknown, deadline: number): Promise<Waiting[]> {
     switch (owner.what) {
-      case 'segment':
+      case 'segment': {
         if (!isReason(error, 'BAD_VERSION', 'NO_NODE')) throw error;
         this.#tails.forget(owner.priority);
         await this.#control.sync(this.#paths.data, deadline); // this server may not know the next segment yet
+        const queue = await this.#control.exists(this.#paths.data, deadline);
+        if (queue === undefined || queue.version > 0) throw new QueueGoneError(); // then there is no next segment
         return group;
+      }
+      case 'queue':
+        if (!isReason(error, 'BAD_VERSION', 'NO_NODE')) throw error;
+        throw new QueueGoneError();
       case 'marker':
+        if (isReason(error, 'BAD_VERSION')) return this.#findOut(group, first);
         if (!isReason(error, 'NO_NODE')) throw error;
-        await this.#makeMarker(deadline);
+        this.#version = undefined;
         return group;
       case 'arrival': {
         const { push, index, operation } = owner;
@@ -270,25 +315,36 @@ export class PushLane {
     }
   }
 
-  async #makeMarker(deadline: number): Promise<void> {
+  /** @returns its version */
+  async #makeMarker(deadline: number): Promise<number> {
     try {
       await this.#control.create(this.#marker, Buffer.from('0'), {}, deadline);
+      return 0;
     } catch (error) {
       if (isReason(error, 'NO_NODE')) throw new QueueGoneError();
-      if (!isReason(error, 'NODE_EXISTS')) throw error;
+      if (isReason(error, 'NODE_EXISTS')) return (await this.#control.getData(this.#marker, deadline)).stat.version;
+      throw mayBeApplied(error) ? new NoReplyError('the push', 'connection-lost', false, error) : error;
     }
   }
 
-  /** The directory of a second in which a delayed message is due. */
+  /** The directory of a second in which a delayed message is due. Nothing above it is made: it would be the ghost of a deleted queue. */
   async #makeRoom({ dueAt }: Arrival, deadline: number): Promise<void> {
     if (dueAt === undefined) throw new QueueGoneError();
-    if ((await this.#control.exists(this.#paths.delayed, deadline)) === undefined) throw new QueueGoneError();
-    await this.#control.ensurePath(this.#paths.delayedBucket(dueAt), deadline);
+    const bucket = this.#paths.delayedBucket(dueAt);
+    for (const directory of [parentOf(bucket), bucket]) {
+      try {
+        await this.#control.create(directory, undefined, {}, deadline);
+      } catch (error) {
+        if (isReason(error, 'NO_NODE') && directory !== bucket) throw new QueueGoneError();
+        if (!isReason(error, 'NODE_EXISTS', 'NO_NODE')) throw error; // of the bucket: tidied away meanwhile, made anew
+      }
+    }
   }
 }
 
 type Owner =
   | { what: 'segment'; priority: number }
+  | { what: 'queue' }
   | { what: 'marker' }
   | { what: 'arrival'; push: Waiting; index: number; operation: number | 'message' };
 
@@ -300,13 +356,14 @@ class Transaction {
   constructor(
     paths: QueuePaths,
     segments: ReadonlyMap<number, number>,
-    marker: string,
-    number: number,
+    { path: marker, version, number }: { path: string; version: number; number: number },
     group: readonly Waiting[],
   ) {
     for (const [priority, segment] of segments)
       this.#add({ type: 'check', path: paths.segment(priority, segment), version: 0 }, { what: 'segment', priority });
-    this.#add({ type: 'setData', path: marker, data: Buffer.from(String(number)) }, { what: 'marker' });
+    if (group.some(({ arrivals }) => arrivals.some(({ dueAt }) => dueAt !== undefined)))
+      this.#add({ type: 'check', path: paths.data, version: 0 }, { what: 'queue' });
+    this.#add({ type: 'setData', path: marker, data: Buffer.from(String(number)), version }, { what: 'marker' });
     for (const push of group) {
       for (const [index, arrival] of push.arrivals.entries()) {
         for (const [operation, condition] of arrival.conditions.entries())

@@ -7,7 +7,7 @@
  *   delayed/<a>/<b>/<due>-<sequence>   a message that is not due yet, in directories of about 17 minutes and one second
  *   dedup/<bb>/<hash>                  a messageId that was seen: which message it was, and until when it counts
  *   takers/t-<sequence>                whose turn it is to take (ephemeral, of a replica's control session): the first one's
- *   pushers/<replica>                  the number of that replica's last transaction that pushed
+ *   pushers/<lane>                     the number of the last transaction of that lane (`push-lane.ts`)
  *
  * PPP is the priority, n the number of the segment, both padded so that their order as text is their order.
  * A version above 0 says: of a segment that it is sealed, of the data directory that the queue was deleted.

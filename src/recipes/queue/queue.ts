@@ -66,5 +66,6 @@ export class Queue {
   /** Lets go of everything; whoever waits for messages is told to look the queue up again. */
   close(): void {
     this.dispatcher.close();
+    this.lane.close();
   }
 }
