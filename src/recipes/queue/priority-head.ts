@@ -10,8 +10,8 @@
  * So the cost of taking does not depend on how much is in the queue: a listing of a thousand names serves a thousand messages, and is
  * asked for again only when it is used up. Messages that others have claimed are stepped over and looked after by `claim-watch.ts`.
  *
- * A segment is left behind only when a listing taken after it was seen to be sealed (a later one exists) has nothing any more (protocol
- * C23); then it is removed.
+ * A segment is complete when it was listed after it was seen to be sealed (a later one exists): nothing behind it is taken before
+ * that, or what came into it last would be overtaken. One that is complete and has nothing any more is left behind (protocol C23) and removed.
  */
 import { isReason, unless } from '../../zookeeper/errors.js';
 import type { ControlSession } from '../../zookeeper/control-session.js';
@@ -37,6 +37,8 @@ export class PriorityHead {
   #tailWatch: { segment: number; watch: Watch | undefined } | undefined;
   /** The last segment has changed since it was listed. */
   #tailChanged = false;
+  /** Segments that have nothing of ours and cannot be removed. */
+  readonly #foreign = new Set<number>();
 
   constructor(
     control: ControlSession,
@@ -67,6 +69,7 @@ export class PriorityHead {
     this.#tailWatch?.watch?.cancel();
     this.#tailWatch = undefined;
     this.#tailChanged = false;
+    this.#foreign.clear();
   }
 
   /** A message that could not be taken, or whose claim has ended, may be taken again: what it is now is read when it is its turn. */
@@ -88,17 +91,25 @@ export class PriorityHead {
    * None: there is nothing to take, and the head is quiet.
    */
   async next(wanted: number, deadline: number): Promise<Entry[]> {
-    for (let armed = false; ;) {
+    for (;;) {
       const found = await this.#collect(wanted, deadline);
       if (found.length > 0) return found;
       if (await this.#listMore(deadline)) continue;
-      if (armed) {
+      // An event may have come while something else was read: then it is armed once more.
+      if (this.#armed) {
         this.quiet = true;
         return [];
       }
       await this.#arm(deadline);
-      armed = true;
     }
+  }
+
+  /** Whatever brings something to take is watched, and nothing has come since. */
+  get #armed(): boolean {
+    if (this.#known === undefined || this.#directoryWatch === undefined) return false;
+    const last = this.#known.at(-1);
+    if (last === undefined) return true; // the queue is being removed
+    return this.#tailWatch?.segment === last && this.#tailWatch.watch !== undefined && !this.#tailChanged;
   }
 
   /** Those at the front that can be taken. Where the first is unread, a number of them is read ahead. */
@@ -171,7 +182,8 @@ export class PriorityHead {
     segment.complete = sealed;
   }
 
-  #learn(numbers: number[]): void {
+  #learn(listed: number[]): void {
+    const numbers = listed.filter((number) => !this.#foreign.has(number));
     this.#known = numbers;
     for (const [number, segment] of this.#segments) {
       if (numbers.includes(number)) continue;
@@ -234,8 +246,8 @@ export class PriorityHead {
     this.#segments.delete(segment.number);
     segment.drop();
     this.#control.delete(segment.path, undefined, performance.now() + 10_000).catch((error: unknown) => {
-      // Somebody's view of it was older, or there is no connection: the next one who comes by tries again.
-      if (isReason(error, 'NOT_EMPTY')) this.#known = undefined;
+      // Something in it is none of ours, or there is no connection: whoever comes by with a new view tries again.
+      if (isReason(error, 'NOT_EMPTY')) this.#foreign.add(segment.number);
     });
   }
 }
