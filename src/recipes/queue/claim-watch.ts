@@ -51,6 +51,27 @@ export class ClaimWatch {
     else this.#options.onEnded(entry);
   }
 
+  /** Looks at all that no watch tells of: before somebody who does not wait is told that there is nothing. */
+  async lookAtAll(deadline: number): Promise<void> {
+    const now = this.#options.now();
+    const open = [...this.#claimed.values()].filter(
+      ({ watch, until }) => watch === undefined || (until ?? Infinity) <= now,
+    );
+    for (let i = 0; i < open.length; i += LOOKS_AT_ONCE) {
+      const batch = open.slice(i, i + LOOKS_AT_ONCE);
+      const { results } = await this.#options.control.multiRead(
+        batch.map(({ path }) => ({ type: 'getData', path: claimPath(path) })),
+        deadline,
+      );
+      for (const [j, result] of results.entries()) {
+        const entry = batch[j] as Entry;
+        if (!('data' in result)) this.#ended(entry);
+        else if ((decodeClaim(result.data)?.until ?? Infinity) <= now && (await this.#expire(entry)))
+          this.#ended(entry);
+      }
+    }
+  }
+
   close(): void {
     clearInterval(this.#timer);
     this.#timer = undefined;
@@ -101,7 +122,8 @@ export class ClaimWatch {
     );
     if (value === undefined) return this.#ended(entry);
     entry.until = decodeClaim(value.data)?.until;
-    if (fired || this.#claimed.get(entry.path) !== entry) watch?.cancel();
+    // Two looks may cross: one at the end of a claim, one at the next claim of the same message.
+    if (fired || this.#claimed.get(entry.path) !== entry || isWatched(entry)) watch?.cancel();
     else entry.watch = watch;
   }
 
@@ -150,4 +172,8 @@ export class ClaimWatch {
     entry.watch?.cancel();
     entry.watch = undefined;
   }
+}
+
+function isWatched({ watch }: Entry): boolean {
+  return watch !== undefined;
 }

@@ -23,14 +23,20 @@ const TIMER_MAX_MS = 60_000;
 const RETRY_MS = 200;
 const REQUEST_MS = 10_000;
 const MOVES_AT_ONCE = 100;
+const MESSAGE = /^\d{13}-[-\d]\d{9}$/;
 
 type Listen = (path: string) => Promise<string[] | undefined>;
 
 /**
  * The messages that are due first, in order.
  * @param children lists a directory; undefined when it is not there
+ * @param skipped paths of nodes that turned out to be none of ours
  */
-async function firstDue(queue: Queue, children: Listen): Promise<{ directory: string; names: string[] } | undefined> {
+async function firstDue(
+  queue: Queue,
+  children: Listen,
+  skipped: ReadonlySet<string>,
+): Promise<{ directory: string; names: string[] } | undefined> {
   const { delayed } = queue.paths;
   const coarse = await children(delayed);
   if (coarse === undefined) throw new QueueGoneError();
@@ -39,7 +45,9 @@ async function firstDue(queue: Queue, children: Listen): Promise<{ directory: st
     for (const second of byNumber(fine ?? [])) {
       const directory = `${delayed}/${name}/${second}`;
       const names = await children(directory);
-      if (names !== undefined && names.length > 0) return { directory, names: names.sort() };
+      const ours =
+        names?.filter((message) => MESSAGE.test(message) && !skipped.has(`${directory}/${message}`)).sort() ?? [];
+      if (ours.length > 0) return { directory, names: ours };
     }
   }
   return undefined;
@@ -51,8 +59,9 @@ async function firstDue(queue: Queue, children: Listen): Promise<{ directory: st
  * @throws QueueGoneError
  */
 export async function moveDue(queue: Queue, children: Listen, deadline: number): Promise<number | undefined> {
+  const skipped = new Set<string>();
   for (;;) {
-    const first = await firstDue(queue, children);
+    const first = await firstDue(queue, children, skipped);
     if (first === undefined) return undefined;
     const now = await queue.ensembleNow(deadline);
     const due = first.names.filter((name) => dueAtOf(name) <= now);
@@ -65,7 +74,9 @@ export async function moveDue(queue: Queue, children: Listen, deadline: number):
       );
       await Promise.all(
         results.flatMap((result, j) =>
-          'data' in result ? [moveOne(queue, batch[j] as string, result.data, result.stat.ctime, deadline)] : [],
+          'data' in result
+            ? [moveOne(queue, batch[j] as string, result.data, result.stat.ctime, skipped, deadline)]
+            : [],
         ),
       );
     }
@@ -76,9 +87,19 @@ export async function moveDue(queue: Queue, children: Listen, deadline: number):
   }
 }
 
-async function moveOne(queue: Queue, path: string, data: Buffer, ctime: number, deadline: number): Promise<void> {
+async function moveOne(
+  queue: Queue,
+  path: string,
+  data: Buffer,
+  ctime: number,
+  skipped: Set<string>,
+  deadline: number,
+): Promise<void> {
   const message = decodeMessage(data);
-  if (message === undefined) return;
+  if (message === undefined) {
+    skipped.add(path);
+    return;
+  }
   const { header, body } = message;
   await queue.lane.push({
     arrivals: [
@@ -108,7 +129,7 @@ export class DelayedMover {
   #watches: Watch[] = [];
   #timer: NodeJS.Timeout | undefined;
   #started = false;
-  #looking = false;
+  #looking: Promise<void> | undefined;
   #again = false;
 
   /** @param isFirstRow whether this replica is the one to move a message the moment that it is due */
@@ -120,7 +141,12 @@ export class DelayedMover {
   start(): void {
     if (this.#started) return;
     this.#started = true;
-    void this.#look();
+    this.#wake();
+  }
+
+  /** Resolves when what was due when this was called is moved, if it can be. */
+  async looked(): Promise<void> {
+    await this.#looking?.catch(() => undefined);
   }
 
   stop(): void {
@@ -129,12 +155,12 @@ export class DelayedMover {
     this.#cancelWatches();
   }
 
+  #wake(): void {
+    if (this.#looking !== undefined) this.#again = true;
+    else this.#looking = this.#look().finally(() => (this.#looking = undefined));
+  }
+
   async #look(): Promise<void> {
-    if (this.#looking) {
-      this.#again = true;
-      return;
-    }
-    this.#looking = true;
     clearTimeout(this.#timer);
     try {
       do {
@@ -146,10 +172,9 @@ export class DelayedMover {
       } while (this.#again && this.#started);
     } catch (error) {
       if (error instanceof QueueGoneError) this.#started = false;
-      else if (isTransient(error)) this.#schedule(RETRY_MS);
-      else throw error;
+      else this.#schedule(RETRY_MS);
+      if (!(error instanceof QueueGoneError) && !isTransient(error)) throw error;
     } finally {
-      this.#looking = false;
       if (!this.#started) this.stop();
     }
   }
@@ -157,14 +182,14 @@ export class DelayedMover {
   #schedule(inMs: number): void {
     clearTimeout(this.#timer);
     const ms = Math.max(0, inMs) + (this.#isFirstRow() ? 0 : SECOND_ROW_MS);
-    this.#timer = setTimeout(() => void this.#look(), Math.min(TIMER_MAX_MS, Math.ceil(ms))).unref();
+    this.#timer = setTimeout(() => this.#wake(), Math.min(TIMER_MAX_MS, Math.ceil(ms))).unref();
   }
 
   async #listen(path: string, deadline: number): Promise<string[] | undefined> {
     const { value, watch } = await this.#queue.control.watches.getChildren(
       path,
       () => {
-        if (this.#started) void this.#look();
+        if (this.#started) this.#wake();
       },
       deadline,
     );

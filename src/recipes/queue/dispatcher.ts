@@ -32,7 +32,7 @@ import { deliveriesOf, recordPath, type Entry } from './entry.js';
 import { Head } from './head.js';
 import type { Queue } from './queue.js';
 import { QueueGoneError } from './queue-gone.js';
-import { takeClaims } from './take-claims.js';
+import { takeBack, takeClaims } from './take-claims.js';
 import { decodeTaker, Turn, type TakerRecord } from './turn.js';
 
 /** What one turn of the loop takes at most. */
@@ -67,6 +67,10 @@ export class Dispatcher {
   #woken = false;
   #idle: NodeJS.Timeout | undefined;
   #yielding = false;
+  /** An event came while it was looked at. */
+  #yieldAgain = false;
+  /** The turn, named by its node, that the view of the head was made in; undefined: in somebody else's. */
+  #viewedIn: string | undefined;
   /** The first message that is there for the taking while another replica has the turn. */
   #stalled: { first: string | undefined; path: string; since: number } | undefined;
   #noted = { waiting: 0, at: -Infinity };
@@ -149,21 +153,22 @@ export class Dispatcher {
       }
     }
     this.#running = false;
-    this.#delayed.stop();
     if (this.#closed) return this.#release(); // what the last step has set meanwhile
-    if (this.#turn.held) void this.#yield();
+    if (this.#turn.joined) void this.#yield();
     this.#idle = setTimeout(() => this.#release(), IDLE_MS).unref();
   }
 
   async #step(): Promise<void> {
     const deadline = performance.now() + REQUEST_MS;
-    const held = this.#turn.held;
     await this.#turn.look(this.#record(), deadline);
-    if (!this.#turn.held) return this.#wait(deadline);
-    if (!held) {
+    if (!this.#turn.joined) return; // lost while it was looked for
+    const turn = this.#turn.held ? this.#turn.path : undefined;
+    if (turn !== this.#viewedIn) {
+      this.#viewedIn = turn;
       this.#head.forget();
       this.#workedMs = 0;
     }
+    if (turn === undefined) return this.#wait(deadline);
     const begun = performance.now();
     const open = this.#demands.filter(({ taking }) => !taking);
     if (open.length === 0) return this.#sleep();
@@ -210,14 +215,16 @@ export class Dispatcher {
         const begun = performance.now();
         await this.#queue.control.sync(this.#queue.paths.data, deadline);
         this.#syncedAt = begun;
+        // What only time brings, or a claim that is not watched yet, no event tells of.
+        await this.#delayed.looked();
+        await this.#head.lookAtClaims(deadline);
         if (!this.#head.quiet) return;
       }
       for (const demand of impatient) if (demand.options.receivedAt <= this.#syncedAt) demand.end([]);
       return;
     }
     for (const demand of open) demand.waited = true;
-    await this.#noteWaiting(deadline);
-    await this.#sleep();
+    await this.#sleep(await this.#noteWaiting(deadline));
   }
 
   /** Assigns messages, pops what is to be popped, and begins to claim the rest. */
@@ -253,7 +260,7 @@ export class Dispatcher {
   async #pop(assignments: readonly Assignment[], deadline: number): Promise<void> {
     const entries = assignments.flatMap((assignment) => assignment.entries);
     this.#number += 1;
-    const number = this.#number;
+    const sent = { path: this.#turn.path, number: this.#number, session: this.#queue.control.sessionId };
     const operations: MultiOperation[] = [this.#turn.fence(this.#record())];
     const owners: (Entry | undefined)[] = [undefined];
     for (const entry of entries) {
@@ -269,7 +276,7 @@ export class Dispatcher {
       this.#popped(assignments);
     } catch (error) {
       if (mayBeApplied(error)) {
-        const done = await this.#wasDone(number);
+        const done = await this.#wasDone(sent);
         if (done === true) return this.#popped(assignments);
         for (const entry of entries) this.#head.returned(entry);
         if (done === undefined) for (const { demand } of assignments) demand.fail(error);
@@ -313,8 +320,9 @@ export class Dispatcher {
         if (!this.#closed) this.#head.claimed(entry);
       }
       for (const entry of entries) if (entry.state === 'busy') this.#head.returned(entry);
-      if (result.items.length > 0) this.#served(demand, result.items, 'claim');
-      else this.#again([assignment]);
+      if (result.items.length === 0) this.#again([assignment]);
+      else if (!demand.over) this.#served(demand, result.items, 'claim');
+      else void takeBack(this.#queue, result.items, performance.now() + REQUEST_MS).catch(() => undefined); // they go with the lease
     } catch (error) {
       // The lease has ended, or its session could not be reached: what was meant for it is for the next one.
       for (const entry of entries) this.#head.returned(entry);
@@ -352,14 +360,24 @@ export class Dispatcher {
   }
 
   /** After a lost connection: whether the transaction was done; undefined when nobody knows. */
-  async #wasDone(number: number): Promise<boolean | undefined> {
+  async #wasDone({
+    path,
+    number,
+    session,
+  }: {
+    path: string;
+    number: number;
+    session: bigint;
+  }): Promise<boolean | undefined> {
     const until = performance.now() + REQUEST_MS;
     const { control } = this.#queue;
     for (let attempt = 0; performance.now() < until; attempt += 1) {
       try {
-        await control.sync(this.#turn.path, until);
-        const node = await unless(control.getData(this.#turn.path, until), 'NO_NODE');
-        return node === undefined ? undefined : decodeTaker(node.data).number >= number;
+        await control.sync(path, until);
+        const node = await unless(control.getData(path, until), 'NO_NODE');
+        if (node !== undefined && decodeTaker(node.data).number >= number) return true;
+        // In a session that was given up it may arrive yet; in this one nothing overtakes the `sync`.
+        return node === undefined || session !== control.sessionId ? undefined : false;
       } catch (error) {
         if (!isTransient(error)) throw error;
         await pause(fullJitter(attempt, RETRY_BASE_MS, RETRY_CAP_MS));
@@ -377,19 +395,22 @@ export class Dispatcher {
     return { number: this.#number, waiting: this.#demands.length };
   }
 
-  /** Tells the other replicas how many wait here, now and then. */
-  async #noteWaiting(deadline: number): Promise<void> {
+  /** Tells the other replicas how many wait here, now and then. @returns in how many ms it is time to, where it is not yet */
+  async #noteWaiting(deadline: number): Promise<number | undefined> {
     const waiting = this.#demands.length;
     const now = performance.now();
-    if (!this.#turn.joined || waiting === this.#noted.waiting || now - this.#noted.at < WAITING_NOTED_EVERY_MS) return;
+    if (!this.#turn.joined || waiting === this.#noted.waiting) return undefined;
+    const early = this.#noted.at + WAITING_NOTED_EVERY_MS - now;
+    if (early > 0) return early;
     this.#noted = { waiting, at: now };
     const fence = this.#turn.fence(this.#record());
-    if (fence.type !== 'setData') return;
+    if (fence.type !== 'setData') return undefined;
     const written = await unless(
       this.#queue.control.setData(fence.path, Buffer.from(fence.data), undefined, deadline),
       'NO_NODE',
     );
     if (written === undefined) this.#turn.lost();
+    return undefined;
   }
 
   #release(): void {
@@ -401,16 +422,20 @@ export class Dispatcher {
   #wakeUp(): void {
     this.#woken = true;
     this.#wake();
-    if (!this.#running && this.#turn.held && !this.#closed) void this.#yield();
+    if (!this.#running && this.#turn.joined && !this.#closed) void this.#yield();
   }
 
-  /** Nobody asks here: the turn goes to whoever waits for it. */
+  /** Nobody asks here: the turn, also one that comes only now, goes to whoever waits for it. */
   async #yield(): Promise<void> {
+    this.#yieldAgain = true;
     if (this.#yielding) return;
     this.#yielding = true;
     try {
-      await this.#turn.look(this.#record(), performance.now() + REQUEST_MS);
-      if (this.#turn.asked && this.#inFlight === 0 && !this.#running) await this.#pass(false);
+      while (this.#yieldAgain && this.#turn.joined && !this.#running) {
+        this.#yieldAgain = false;
+        await this.#turn.look(this.#record(), performance.now() + REQUEST_MS);
+        if (this.#turn.held && this.#turn.asked && this.#inFlight === 0 && !this.#running) await this.#pass(false);
+      }
     } catch {
       this.#turn.close(); // who waits for it ousts this replica, should even that fail
     } finally {

@@ -82,6 +82,11 @@ export class Head {
     this.#claims.settled(path, how);
   }
 
+  /** Finds out now what has become of claims that are too young to be watched, or whose time is over. */
+  lookAtClaims(deadline: number): Promise<void> {
+    return this.#claims.lookAtAll(deadline);
+  }
+
   close(): void {
     this.#claims.close();
     for (const priority of this.#priorities) priority.close();

@@ -7,7 +7,7 @@
  */
 import { PosternError } from '../../errors.js';
 import { SECOND } from '../../time.js';
-import { isReason, unless } from '../../zookeeper/errors.js';
+import { isReason, mayBeApplied, unless } from '../../zookeeper/errors.js';
 import type { Watch } from '../../zookeeper/watch.js';
 import type { Coordination } from '../coordination.js';
 import { Queue } from './queue.js';
@@ -84,7 +84,12 @@ export class Queues {
     for (;;) {
       const queue = await this.find(namespace, name, deadline);
       if (queue !== undefined) return queue;
-      await this.create(namespace, name, DEFAULT_CONFIG, deadline);
+      try {
+        await this.create(namespace, name, DEFAULT_CONFIG, deadline);
+      } catch (error) {
+        // Whether it was made is seen by looking; nothing was pushed yet.
+        if (!mayBeApplied(error)) throw error;
+      }
     }
   }
 

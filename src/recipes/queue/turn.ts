@@ -53,6 +53,8 @@ export class Turn {
   #watch: Watch | undefined;
   /** The watch has fired, or was never set. */
   #stale = true;
+  /** Nodes of this replica may stand in line that it does not know of: the reply was lost. They would have to be ousted. */
+  #ghosts = false;
   #looking: Promise<void> | undefined;
 
   constructor(control: ControlSession, directory: string, onChange: () => void) {
@@ -100,6 +102,7 @@ export class Turn {
   async pass(again: boolean, record: TakerRecord, deadline: number): Promise<void> {
     const { path } = this;
     this.#leave();
+    this.#ghosts = true; // until the reply says otherwise
     const operations: MultiOperation[] = [{ type: 'delete', path }];
     if (again)
       operations.push({
@@ -109,6 +112,7 @@ export class Turn {
         mode: 'ephemeral-sequential',
       });
     const results = await unless(this.#control.multi(operations, deadline), 'NO_NODE');
+    this.#ghosts = false;
     const created = results?.at(-1);
     if (created?.type === 'create') this.#name = baseName(created.path);
   }
@@ -129,7 +133,9 @@ export class Turn {
     const { path } = this;
     this.#leave();
     // Left behind it stands in the way of others until they oust it, or until the session ends.
-    this.#control.delete(path, undefined, performance.now() + 5_000).catch(() => undefined);
+    this.#control.delete(path, undefined, performance.now() + 5_000).catch((error: unknown) => {
+      if (!isReason(error, 'NO_NODE')) this.#ghosts = true;
+    });
   }
 
   #leave(): void {
@@ -138,15 +144,20 @@ export class Turn {
     this.#name = undefined;
     this.#held = false;
     this.#asked = false;
+    this.#first = undefined;
     this.#stale = true;
   }
 
   async #look(record: TakerRecord, deadline: number): Promise<void> {
-    if (this.#name === undefined) await this.#join(record, deadline);
-    if (this.#stale) await this.#read(deadline);
+    for (let ousted = true; ousted;) {
+      if (this.#name === undefined) await this.#join(record, deadline);
+      ousted = this.#stale && !(await this.#read(deadline)); // then to the end of the line
+    }
   }
 
   async #join(record: TakerRecord, deadline: number): Promise<void> {
+    if (this.#ghosts) await this.#layGhosts(deadline);
+    this.#ghosts = true;
     try {
       const { path } = await this.#control.create(
         `${this.#directory}/${PREFIX}`,
@@ -154,6 +165,7 @@ export class Turn {
         { mode: 'ephemeral-sequential' },
         deadline,
       );
+      this.#ghosts = false;
       this.#name = baseName(path);
     } catch (error) {
       if (isReason(error, 'NO_NODE')) throw new QueueGoneError();
@@ -161,7 +173,14 @@ export class Turn {
     }
   }
 
-  async #read(deadline: number): Promise<void> {
+  async #layGhosts(deadline: number): Promise<void> {
+    await this.#control.sync(this.#directory, deadline);
+    for (const path of await this.#control.getEphemerals(this.#directory, deadline))
+      await unless(this.#control.delete(path, undefined, deadline), 'NO_NODE');
+  }
+
+  /** @returns false when this replica was ousted */
+  async #read(deadline: number): Promise<boolean> {
     const { watches } = this.#control;
     for (;;) {
       this.#watch?.cancel();
@@ -176,20 +195,26 @@ export class Turn {
       const listing = await unless(this.#control.getChildren(this.#directory, deadline), 'NO_NODE');
       if (listing === undefined) throw new QueueGoneError();
       const line = sorted(listing.children);
-      const mine = line.indexOf(this.#name ?? '');
-      if (mine < 0) return this.#leave();
+      if (this.#name === undefined) return true; // left meanwhile
+      const mine = line.indexOf(this.#name);
+      if (mine < 0) {
+        this.#leave();
+        return false;
+      }
       if (mine === 0) {
         const { value, watch } = await watches.getChildren(this.#directory, onEvent, deadline);
         const now = sorted(value?.children ?? []);
-        if (now[0] !== this.#name) {
+        if (this.#left() || now[0] !== this.#name) {
           watch?.cancel();
-          return this.#leave();
+          const left = this.#left();
+          if (!left) this.#leave();
+          return left;
         }
         this.#held = true;
         this.#asked = now.length > 1;
         this.#first = undefined;
         this.#settle(watch, fired);
-        return;
+        return true;
       }
       this.#held = false;
       this.#first = line[0];
@@ -199,9 +224,15 @@ export class Turn {
         deadline,
       );
       if (value === undefined) continue;
-      this.#settle(watch, fired);
-      return;
+      if (this.#left()) watch?.cancel();
+      else this.#settle(watch, fired);
+      return true;
     }
+  }
+
+  /** While something was read it may have been closed, or lost. */
+  #left(): boolean {
+    return this.#name === undefined;
   }
 
   #settle(watch: Watch | undefined, fired: boolean): void {
