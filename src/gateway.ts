@@ -35,6 +35,7 @@ import { TidyConfig } from './recipes/config/tidy.js';
 import { ConfigWriter } from './recipes/config/write.js';
 import type { Coordination } from './recipes/coordination.js';
 import { TidyCounterMarks } from './recipes/counter/tidy.js';
+import { CounterObservers } from './recipes/counter/observers.js';
 import { CounterWriter } from './recipes/counter/writer.js';
 import { GrantedHolds } from './recipes/granted-holds.js';
 import { RoundObservers } from './recipes/double-barrier-observer.js';
@@ -133,6 +134,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     logger.warn({ err: error }, 'a transaction could not be looked after; it is tried again'),
   );
   const counters = new CounterWriter(context);
+  const counterObservers = new CounterObservers(context);
   const housekeepingTiming = options.housekeeping ?? HOUSEKEEPING_TIMING;
   const queues = new Queues(context);
   const queueObservers = new QueueObservers(context, queues);
@@ -195,7 +197,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         ...transactionRoutes(context, transactions),
         ...barrierRoutes(context, barriers),
         ...queueRoutes({ context, queues, observers: queueObservers, maxMessageBytes: config.maxMessageBytes }),
-        ...counterRoutes(context, counters),
+        ...counterRoutes(context, counters, counterObservers),
         ...doubleBarrierRoutes(context, doubleBarriers, roundObservers),
       },
       draining: draining.signal,
@@ -242,6 +244,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       barriers.size +
       roundObservers.size +
       configuration.observers.size +
+      counterObservers.size +
       transactions.observers.size,
     writing: () => configuration.writer.size + counters.size,
     transactions,

@@ -2162,8 +2162,9 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Read a counter
-         * @description One that was never changed is 0. Scope: `read` on counters.
+         * Read a counter, or wait until it changes
+         * @description One that was never changed is 0. With `waitMs` and `If-None-Match` it waits until the counter is no longer in the state of that ETag; 304 when nothing
+         *     changed in time. With `Accept: text/event-stream` it is the stream of `GET /v1/counters/{name}/events`. Scope: `read` on counters.
          */
         get: operations["showCounter"];
         /**
@@ -2172,6 +2173,34 @@ export interface paths {
          *     its `requestId` (or `Idempotency-Key`) within five minutes it does nothing again and answers what the first try did. Scope: `use` on counters.
          */
         put: operations["setCounter"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/counters/{name}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the counter.
+                 * @example visits
+                 */
+                name: components["parameters"]["CounterName"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Watch a counter
+         * @description A stream of server-sent events: `state` first, and again after changes, about ten times a second at most and always with the newest value, with the counter
+         *     as `GET /v1/counters/{name}` shows it; `id` is its ETag without the quotes. It ends with `reconnect` after `maxMs`, and when the replica shuts down.
+         *     `Last-Event-ID` resumes with the current state. Scope: `read` on counters.
+         */
+        get: operations["watchCounter"];
+        put?: never;
         post?: never;
         delete?: never;
         options?: never;
@@ -9246,6 +9275,16 @@ export interface operations {
     showCounter: {
         parameters: {
             query?: {
+                /**
+                 * @description How long to wait for a change, in milliseconds.
+                 * @example 30000
+                 */
+                waitMs?: components["parameters"]["WaitMs"];
+                /**
+                 * @description How long the stream may last, in milliseconds. Default and most: the replica's longest wait (55 000 unless set otherwise).
+                 * @example 30000
+                 */
+                maxMs?: components["parameters"]["MaxMs"];
                 /** @description `stale` may answer from a follower that lags behind, and spares the leader; otherwise reads are up to date. */
                 consistency?: components["parameters"]["Consistency"];
             };
@@ -9255,6 +9294,13 @@ export interface operations {
                  * @example default
                  */
                 Namespace?: components["parameters"]["Namespace"];
+                /**
+                 * @description The ETag you have. While it is still the state, the answer is 304.
+                 * @example "4294967312"
+                 */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+                /** @description The `id` of the last event you saw; the stream resumes with the current state. */
+                "Last-Event-ID"?: components["parameters"]["LastEventId"];
             };
             path: {
                 /**
@@ -9271,6 +9317,7 @@ export interface operations {
             200: {
                 headers: {
                     "Trace-Id": components["headers"]["TraceId"];
+                    ETag: components["headers"]["ETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -9281,8 +9328,10 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["Counter"];
+                    "text/event-stream": components["schemas"]["EventStream"];
                 };
             };
+            304: components["responses"]["NotModified"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
@@ -9357,6 +9406,49 @@ export interface operations {
             413: components["responses"]["TooLarge"];
             414: components["responses"]["UriTooLong"];
             415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    watchCounter: {
+        parameters: {
+            query?: {
+                /**
+                 * @description How long the stream may last, in milliseconds. Default and most: the replica's longest wait (55 000 unless set otherwise).
+                 * @example 30000
+                 */
+                maxMs?: components["parameters"]["MaxMs"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it the lease token's, else `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /** @description The `id` of the last event you saw; the stream resumes with the current state. */
+                "Last-Event-ID"?: components["parameters"]["LastEventId"];
+            };
+            path: {
+                /**
+                 * @description The name of the counter.
+                 * @example visits
+                 */
+                name: components["parameters"]["CounterName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["Events"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            410: components["responses"]["LeaseExpired"];
+            414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];

@@ -1,6 +1,8 @@
 /** Counters: what is added is added once, whoever adds at the same time and however often it is repeated. */
 import { describe, expect, it } from 'vitest';
 import type { Client, Reply } from '../support/client.js';
+import { EventReader } from '../support/event-stream.js';
+import { eventually } from '../support/eventually.js';
 import { startPair } from '../support/start-gateway.js';
 import { scaled } from '../support/timing.js';
 
@@ -159,6 +161,39 @@ describe('an operation with a requestId', () => {
     expect((await set(pair.a, 'kept', later)).status).toBe(412);
     await add(pair.b, 'kept', { by: 1 });
     expect((await set(pair.a, 'kept', later)).status).toBe(200);
+  });
+});
+
+describe('long poll and stream', () => {
+  it('tell of a change at the other replica, and 304 when there was none', async () => {
+    await using pair = await startPair();
+    const unused = await pair.a.call('GET', '/v1/counters/polled');
+    const etag = String(unused.headers['etag']);
+    const poll = (client: Client, known: string, waitMs: number): Promise<Reply> =>
+      client.call('GET', `/v1/counters/polled?waitMs=${waitMs}`, { headers: { 'If-None-Match': known } });
+    expect((await poll(pair.b, etag, 100)).status).toBe(304);
+    const waiting = poll(pair.b, etag, 20_000);
+    await eventually('it looks', () => pair.b.gateway.observed() === 1);
+    await add(pair.a, 'polled', { by: 3 });
+    const changed = await waiting;
+    expect(changed.body).toEqual({ name: 'polled', value: 3 });
+    // Back at the old value it is another state: nobody misses that it was another in between.
+    const first = String(changed.headers['etag']);
+    await add(pair.a, 'polled', { by: 1 });
+    await add(pair.a, 'polled', { by: -1 });
+    expect((await poll(pair.b, first, 20_000)).body).toEqual({ name: 'polled', value: 3 });
+  });
+
+  it('of a counter that changes all the time tells the newest value, and not each', async () => {
+    await using pair = await startPair();
+    await using stream = await EventReader.open(pair.b.gateway.url, '/v1/counters/busy/events');
+    await eventually('it begins', () => stream.seen.length > 0);
+    expect(stream.seen[0]).toMatchObject({ event: 'state', data: { name: 'busy', value: 0 } });
+    for (let i = 0; i < 100; i += 1) await add(pair.a, 'busy', { by: 1 });
+    await eventually('it tells the last', () => (stream.seen.at(-1)?.data as { value: number }).value === 100);
+    expect(stream.seen.length).toBeLessThan(100);
+    const values = stream.seen.map(({ data }) => (data as { value: number }).value);
+    expect(values).toEqual([...values].sort((a, b) => a - b));
   });
 });
 

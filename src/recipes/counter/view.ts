@@ -3,6 +3,7 @@ import { unless } from '../../zookeeper/errors.js';
 import type { Coordination } from '../coordination.js';
 import { readNodes } from '../read-nodes.js';
 import { decodeCounter, valueOf } from './counter.js';
+import { counterEtag, UNUSED_COUNTER, type CounterState } from './observers.js';
 
 type Context = Pick<Coordination, 'control' | 'layout'>;
 
@@ -13,13 +14,13 @@ export async function readCounter(
   name: string,
   deadline: number,
   stale: boolean,
-): Promise<number> {
+): Promise<CounterState> {
   const path = layout.counter(namespace, name);
   const [, node] = await Promise.all([
     stale ? undefined : control.sync(path, deadline),
     unless(control.getData(path, deadline), 'NO_NODE'),
   ]);
-  return node === undefined ? 0 : decodeCounter(name, node).value;
+  return node === undefined ? UNUSED_COUNTER : { value: decodeCounter(name, node).value, etag: counterEtag(node.stat) };
 }
 
 /** Counters that were used, in the order of their names. */
