@@ -89,6 +89,10 @@ export interface Gateway {
   /** Of all kinds: what this replica observes for its clients now. */
   observed(): number;
   readonly transactions: Transactions;
+  /** Those that this replica uses now. */
+  readonly queues: Queues;
+  /** How much is in them, counted every few seconds. */
+  readonly queueMetrics: QueueMetrics;
   /** Configuration keys and counters that are being written. */
   writing(): number;
   /** Lets go gracefully, by force after `withinMs` (default: the setting). */
@@ -245,9 +249,12 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       roundObservers.size +
       configuration.observers.size +
       counterObservers.size +
-      transactions.observers.size,
+      transactions.observers.size +
+      queueObservers.size,
     writing: () => configuration.writer.size + counters.size,
     transactions,
+    queues,
+    queueMetrics,
     async stop(withinMs = config.drainMs) {
       if (draining.signal.aborted) return;
       draining.abort();

@@ -60,7 +60,7 @@ export interface paths {
         };
         /**
          * Show my lease and everything it holds
-         * @description Like every request with a lease token this counts as a heartbeat. With `Accept: text/event-stream` it is the stream of
+         * @description Locks, permits, candidacies, memberships, open transactions and claimed messages. Like every request with a lease token this counts as a heartbeat. With `Accept: text/event-stream` it is the stream of
          *     `GET /v1/leases/self/events`. Scope: `use` on leases.
          */
         get: operations["showLease"];
@@ -144,7 +144,7 @@ export interface paths {
         };
         /**
          * Show any lease
-         * @description Does not count as a heartbeat. Scope: `admin` on leases.
+         * @description Does not count as a heartbeat. Claims of messages are not among the `holds` here: ZooKeeper tells them to the lease itself only. Scope: `admin` on leases.
          */
         get: operations["showLeaseById"];
         put?: never;
@@ -2039,7 +2039,8 @@ export interface paths {
         put?: never;
         /**
          * Prolong claims
-         * @description The claims last `claimMs` from now on, at most the queue's `maxClaimMs`. Per item: 200 with `claimedUntil`; 409 `not-holder` when the claim is lost. Scope: `use` on queues.
+         * @description The claims last at least `claimMs` from now on, which is at most the queue's `maxClaimMs`. No claim becomes shorter; one that was made without `claimMs` goes on as long as its lease.
+         *     Per item: 200 with `claimedUntil`, where the claim has one; 409 `not-holder` when the claim is lost. Scope: `use` on queues.
          */
         post: operations["extendClaims"];
         delete?: never;
@@ -2751,6 +2752,12 @@ export interface components {
             participant?: components["schemas"]["Name"];
             /** @description Of a transaction, whether it has voted commit. */
             hasVoted?: boolean;
+            /** @description Of a claim, whose `name` is the queue's. */
+            claimId?: components["schemas"]["ClaimId"];
+            /** @description Of a claim, the id of its message. */
+            message?: string;
+            /** @description Of a claim with a time, until when it lasts at most. */
+            claimedUntil?: components["schemas"]["Instant"];
             holdId?: string;
             requestId?: string;
             fencingToken?: components["schemas"]["FencingToken"];

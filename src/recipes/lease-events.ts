@@ -7,6 +7,8 @@
  * elsewhere knows, one that did not must learn it. What was asked back, or broken, is read too, after the holds: so a hold that was broken is
  * never reported as missing, and each is told once per stream, also to one that is opened later.
  *
+ * Claims of messages come and go by the thousand, and who claims is told so: they are in the first event and not followed.
+ *
  * A candidate for whom no request waits leads when those before it have gone, and nobody writes to its node then. So the stream
  * observes the elections in which its lease stands and does not lead, together with everybody else in this replica who does, and
  * looks when one of its candidates leads. A change that makes somebody else the leader costs it no request.
@@ -19,6 +21,7 @@ import { parentOf } from '../zookeeper/paths.js';
 import type { Coordination } from './coordination.js';
 import { describeHolds, type OwnHold } from './holds.js';
 import type { LineObservers } from './line-observer.js';
+import { describeClaims, type HeldClaim } from './queue/held-claims.js';
 import { participationsOf, type OwnParticipation } from './participations.js';
 import { readNotices, type Notice } from './revocation-record.js';
 
@@ -28,6 +31,7 @@ export type LeaseEvent =
       record: LeaseRecord | undefined;
       holds: OwnHold[];
       participations: OwnParticipation[];
+      claims: HeldClaim[];
       expiresAt: number;
     }
   | { event: 'granted'; hold: OwnHold }
@@ -74,8 +78,11 @@ async function follow(
       ]);
       const now = new Map(holds.filter(({ held }) => held).map((hold) => [hold.holdId, hold]));
       const participations = participationsOf(context.layout, lease, paths);
-      if (known === undefined) emit({ event: 'state', record, holds, participations, expiresAt });
-      else emitChanges(context, known, now, notices, emit);
+      if (known === undefined) {
+        const claims = await describeClaims(context, lease, paths, deadline);
+        emit({ event: 'state', record, holds, participations, claims, expiresAt });
+      }
+      if (known !== undefined) emitChanges(context, known, now, notices, emit);
       emitNotices(notices, told, emit);
       known = now;
       elections.observe(holds.filter(({ kind, held }) => kind === 'election' && !held));

@@ -66,8 +66,14 @@ export class Replica extends Client implements AsyncDisposable {
 
   override async [Symbol.asyncDispose](): Promise<void> {
     await super[Symbol.asyncDispose]();
-    const { context } = this.gateway;
+    const { context, queues } = this.gateway;
     try {
+      await eventually(
+        'nobody waits for messages',
+        async () => (await this.metric('postern_waiters', { kind: 'queue' })) === 0,
+      );
+      // What a replica knows of queues it keeps for some seconds: a test of its own sees that go, the others do not wait for it.
+      queues.close();
       // With ZooKeeper away by the test's own doing, what is left cannot be taken back yet.
       if (context.control.connected)
         await eventually('no request, line, observer or watch is left behind', () => this.#leaks().length === 0);

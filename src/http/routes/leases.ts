@@ -4,6 +4,7 @@ import type { Lease } from '../../leases/lease.js';
 import type { LeaseRecord, Leases } from '../../leases/leases.js';
 import type { Coordination } from '../../recipes/coordination.js';
 import { endLease } from '../../recipes/end-lease.js';
+import { describeClaims, type HeldClaim } from '../../recipes/queue/held-claims.js';
 import { describeHolds, findHolds, type OwnHold } from '../../recipes/holds.js';
 import { followLease, type LeaseEvent } from '../../recipes/lease-events.js';
 import type { LineObservers } from '../../recipes/line-observer.js';
@@ -100,7 +101,8 @@ async function showLease(context: Coordination, exchange: Exchange): Promise<Ans
   const { record, paths, expiresAt } = await context.leases.show(lease, exchange.deadline);
   const holds = await describeHolds(context, lease, paths, exchange.deadline);
   const participations = participationsOf(context.layout, lease, paths);
-  return { status: 200, body: describeOwnLease(lease, record, holds, participations, expiresAt) };
+  const claims = await describeClaims(context, lease, paths, exchange.deadline);
+  return { status: 200, body: describeOwnLease(lease, record, { holds, participations, claims }, expiresAt) };
 }
 
 async function watchLease(context: Coordination, observers: LineObservers, exchange: Exchange): Promise<EventStream> {
@@ -150,7 +152,7 @@ async function showLeaseById(context: Coordination, exchange: Exchange): Promise
     findHolds(context, found.lease, exchange.deadline),
     findParticipations(context, found.lease, exchange.deadline),
   ]);
-  return { status: 200, body: describeLease(found.lease, found.record, holds, participations) };
+  return { status: 200, body: describeLease(found.lease, found.record, { holds, participations, claims: [] }) };
 }
 
 /** Whether a lease that is not there has ended or has never been, nobody knows: both are 204, so that this can be repeated. */
@@ -172,11 +174,16 @@ async function findLease(
   return record === undefined || lease === undefined ? undefined : { record, lease };
 }
 
+interface Own {
+  holds: readonly OwnHold[];
+  participations: readonly OwnParticipation[];
+  claims: readonly HeldClaim[];
+}
+
 function describeLease(
   lease: Lease,
   record: LeaseRecord | undefined,
-  holds: readonly OwnHold[],
-  participations: readonly OwnParticipation[],
+  { holds, participations, claims }: Own,
 ): Schemas['Lease'] {
   return {
     leaseId: lease.leaseId,
@@ -186,22 +193,38 @@ function describeLease(
     metadata: record?.metadata ?? {},
     ttlMs: lease.ttlMs,
     since: instant(lease.grant.issuedAt),
-    holds: [...holds.map(describeOwnHold), ...participations.map(describeOwnParticipation)],
+    holds: [
+      ...holds.map(describeOwnHold),
+      ...participations.map(describeOwnParticipation),
+      ...claims.map(describeOwnClaim),
+    ],
   };
 }
 
 function describeOwnLease(
   lease: Lease,
   record: LeaseRecord | undefined,
-  holds: readonly OwnHold[],
-  participations: readonly OwnParticipation[],
+  own: Own,
   expiresAt: number,
 ): Schemas['OwnLease'] {
-  return { ...describeLease(lease, record, holds, participations), expiresAt: instant(expiresAt) };
+  return { ...describeLease(lease, record, own), expiresAt: instant(expiresAt) };
 }
 
 function describeOwnParticipation({ transactionId, participant, hasVoted }: OwnParticipation): Schemas['Hold'] {
   return { kind: 'transaction', name: transactionId, held: true, participant, hasVoted };
+}
+
+function describeOwnClaim({ queue, claimId, message, requestId, since, until }: HeldClaim): Schemas['Hold'] {
+  return {
+    kind: 'claim',
+    name: queue,
+    held: true,
+    claimId,
+    message,
+    ...(requestId === '' ? {} : { requestId }),
+    since: instant(since),
+    ...(until === undefined ? {} : { claimedUntil: instant(until) }),
+  };
 }
 
 function describeOwnHold(hold: OwnHold): Schemas['Hold'] {
@@ -222,7 +245,7 @@ function describeEvent(lease: Lease, event: LeaseEvent): ServerEvent {
     case 'state':
       return {
         event: 'state',
-        data: describeOwnLease(lease, event.record, event.holds, event.participations, event.expiresAt),
+        data: describeOwnLease(lease, event.record, event, event.expiresAt),
       };
     case 'granted':
       return { event: 'granted', data: describeOwnHold(event.hold) };

@@ -11,7 +11,7 @@ import type { QueueObservers } from '../../recipes/queue/queue-observers.js';
 import type { Queues } from '../../recipes/queue/queues.js';
 import { acknowledge, giveBack, prolong, type Settled } from '../../recipes/queue/settle.js';
 import { describeQueue, listQueues, peekMessages } from '../../recipes/queue/view.js';
-import { endReason } from '../../time.js';
+import { endReason, instant } from '../../time.js';
 import type { RawBody } from '../body.js';
 import type { components } from '../contract.js';
 import type { Answer, EventStream, Exchange, Routes, Scope } from '../exchange.js';
@@ -241,7 +241,7 @@ class QueueRoutes {
       exchange,
       claimIds,
       results.map(({ result }) => result),
-      results[0]?.until,
+      results.map(({ until }) => until),
     );
   }
 
@@ -291,12 +291,13 @@ class QueueRoutes {
     exchange: Exchange,
     claimIds: readonly string[],
     results: readonly Settled[],
-    claimedUntil?: number,
+    untils: readonly (number | undefined)[] = [],
   ): Answer {
-    const until = claimedUntil === undefined ? {} : { claimedUntil: new Date(claimedUntil).toISOString() };
     const items = claimIds.map((claimId, i): Schemas['SettledClaims']['items'][number] => {
       const result = results[i];
-      if (result === 'done') return { claimId, status: 200, ...until };
+      const until = untils[i];
+      if (result === 'done')
+        return { claimId, status: 200, ...(until === undefined ? {} : { claimedUntil: instant(until) }) };
       if (result === 'gone') return { claimId, status: 200, gone: true };
       const problem = problemOf(
         new NotHolderError('the claim of a message of queue', nameOf(exchange)),

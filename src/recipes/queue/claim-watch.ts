@@ -3,7 +3,7 @@
  * those whose time (`claimMs`) is over.
  *
  * Most claims are acknowledged within milliseconds; a watch for each would be two requests more per message. So a claim is looked
- * at when it is a little old, and watched from then on. What a lease held when it ended is back in its place that much later.
+ * at when it is a little old, or when somebody is to be told that there is nothing to take, and watched from then on. What a lease held when it ended is back in its place that much later.
  *
  * A claim that has run out is deleted together with a check of the delivery record at the version read just before: exactly that
  * claim, and only when nobody has prolonged it. Any replica may do so; nothing is lost when several try, or none does for a while.

@@ -44,7 +44,7 @@ export async function consume(context: Coordination, queues: Queues, request: Co
   if (requestId !== '') {
     const queue = await queues.find(request.namespace, request.name, request.hardDeadline);
     const known = queue === undefined ? [] : await findClaims(queue, lease, requestId, request.hardDeadline);
-    if (known.length > 0) return { items: known, undelivered: () => undefined };
+    if (queue !== undefined && known.length > 0) return consumed(queue, claim, known);
   } else if (request.waitMs === 0) {
     return take(queues, request, signal); // the claim itself shows whether the lease lives
   }
@@ -74,9 +74,9 @@ async function whileAlive(
   signal.addEventListener('abort', onAbort, { once: true });
   if (signal.aborted) onAbort();
   try {
-    const consumed = await work(ended.signal);
-    if (expired !== undefined && consumed.items.length === 0) throw expired;
-    return consumed;
+    const result = await work(ended.signal);
+    if (expired !== undefined && result.items.length === 0) throw expired;
+    return result;
   } finally {
     clearInterval(touch);
     signal.removeEventListener('abort', onAbort);
@@ -93,16 +93,23 @@ async function take(queues: Queues, request: ConsumeRequest, signal: AbortSignal
     }
     checkClaimMs(queue, claim);
     try {
-      const items = await queue.dispatcher.take({ max, claim, receivedAt, waitMs, hardDeadline, signal });
-      const undelivered = (): void => {
-        if (claim !== undefined) void takeBack(queue, items, performance.now() + BACKGROUND_MS).catch(() => undefined); // they go with the lease
-      };
-      return { items, undelivered };
+      return consumed(
+        queue,
+        claim,
+        await queue.dispatcher.take({ max, claim, receivedAt, waitMs, hardDeadline, signal }),
+      );
     } catch (error) {
       if (!(error instanceof QueueGoneError)) throw error;
       await queues.reopen(queue, hardDeadline);
     }
   }
+}
+
+function consumed(queue: Queue, claim: ClaimTerms | undefined, items: Delivered[]): Consumed {
+  const undelivered = (): void => {
+    if (claim !== undefined) void takeBack(queue, items, performance.now() + BACKGROUND_MS).catch(() => undefined); // they go with the lease
+  };
+  return { items, undelivered };
 }
 
 function checkClaimMs(queue: Queue, claim: ClaimTerms | undefined): void {

@@ -38,6 +38,30 @@ export function decodeMark({ data }: NodeData): Mark {
   return JSON.parse(data.toString('utf8')) as Mark;
 }
 
+const READ_AT_ONCE = 400;
+
+/** The ids of the messages that were pushed with these marks, where they count still; up to date. */
+export async function readMarks(
+  control: ControlSession,
+  paths: readonly string[],
+  now: number,
+  deadline: number,
+): Promise<(string | undefined)[]> {
+  await control.sync(paths[0], deadline);
+  const ids: (string | undefined)[] = [];
+  for (let i = 0; i < paths.length; i += READ_AT_ONCE) {
+    const { results, zxid } = await control.multiRead(
+      paths.slice(i, i + READ_AT_ONCE).map((path) => ({ type: 'getData', path })),
+      deadline,
+    );
+    for (const result of results) {
+      const mark = 'data' in result ? decodeMark({ ...result, zxid }) : undefined;
+      ids.push(mark !== undefined && mark.until > now ? mark.id : undefined);
+    }
+  }
+  return ids;
+}
+
 /**
  * What to do about a mark that could not be made.
  * @returns the condition to try in its place, or the id of the message that was pushed with this messageId before

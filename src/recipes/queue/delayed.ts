@@ -131,6 +131,8 @@ export class DelayedMover {
   #started = false;
   #looking: Promise<void> | undefined;
   #again = false;
+  /** When the next message is due, epoch ms on the ensemble's clock. */
+  #next = Infinity;
 
   /** @param isFirstRow whether this replica is the one to move a message the moment that it is due */
   constructor(queue: Queue, isFirstRow: () => boolean) {
@@ -146,6 +148,8 @@ export class DelayedMover {
 
   /** Resolves when what was due when this was called is moved, if it can be. */
   async looked(): Promise<void> {
+    // The timer of who does not have the turn comes a little later.
+    if (this.#started && this.#next <= this.#queue.context.zooKeeperClock.now()) this.#wake();
     await this.#looking?.catch(() => undefined);
   }
 
@@ -168,6 +172,7 @@ export class DelayedMover {
         this.#cancelWatches();
         const deadline = performance.now() + REQUEST_MS;
         const next = await moveDue(this.#queue, (path) => this.#listen(path, deadline), deadline);
+        this.#next = next ?? Infinity;
         if (next !== undefined) this.#schedule(next - this.#queue.context.zooKeeperClock.now());
       } while (this.#again && this.#started);
     } catch (error) {

@@ -10,18 +10,17 @@
  * 1. Have the turn (`turn.ts`). Until then: look whether there is anything at all, so that those who do not wait are answered; and when
  *    there is and the one who has the turn does not take it, oust it.
  * 2. Ask the head for the next messages, as many as are wanted. None: those who do not wait are answered after a look that began with
- *    a `sync`; the others sleep until a watch says that something came.
+ *    a `sync` (and at what no event tells of: messages that are due, claims that are young or have run out); the others sleep until a watch says that something came.
  * 3. Assign them. All pops go out as one transaction on the control session, with the turn's fence; every claim as a transaction on its
  *    lease's session, which checks the fence (`take-claims.ts`). Claims do not hold up the loop.
  * 4. What failed goes back to its place, and is read anew when it is its turn; who asked for it stays in line.
- * 5. Pass the turn when another replica waits and this one has worked for a while.
+ * 5. Pass the turn when another replica waits, this one has worked for a while and there is more to take.
  *
  * One wake-up per message: an event wakes the loop, which wakes exactly those demands that get something.
  *
  * Crash points. Before a transaction: nothing was taken. After it: a popped message is gone with its answer, a claimed one comes back when
  * the lease ends or the client repeats its requestId. The turn's node goes with the replica's session, or is ousted before.
  */
-import { LeaseExpiredError } from '../../errors.js';
 import { fullJitter, pause } from '../../time.js';
 import { isReason, isTransient, mayBeApplied, unless, ZooKeeperError } from '../../zookeeper/errors.js';
 import type { MultiOperation } from '../../zookeeper/operations.js';
@@ -48,6 +47,8 @@ const IDLE_MS = 500;
 const REQUEST_MS = 10_000;
 const RETRY_BASE_MS = 5;
 const RETRY_CAP_MS = 500;
+/** Of the operations of a pop: behind the turn's fence. */
+const QUEUE_CHECK = 1;
 const WAITING_NOTED_EVERY_MS = 1_000;
 
 export class Dispatcher {
@@ -172,13 +173,17 @@ export class Dispatcher {
     const begun = performance.now();
     const open = this.#demands.filter(({ taking }) => !taking);
     if (open.length === 0) return this.#sleep();
-    if (this.#turn.asked && this.#workedMs >= TURN_MS) return this.#inFlight === 0 ? this.#pass(true) : this.#sleep();
     const wanted = Math.min(
       TAKE_MAX,
       open.reduce((sum, { options }) => sum + options.max, 0),
     );
     const found = await this.#head.next(wanted, deadline);
-    if (found.length === 0) return this.#nothing(open, deadline);
+    if (found.length === 0) {
+      this.#workedMs = 0;
+      return this.#nothing(open, deadline);
+    }
+    // Only while there is something to take: where many wait at an empty queue, passing would wake replicas for nothing.
+    if (this.#turn.asked && this.#workedMs >= TURN_MS) return this.#inFlight === 0 ? this.#pass(true) : this.#sleep();
     await this.#hand(found, deadline);
     this.#workedMs += performance.now() - begun;
   }
@@ -214,6 +219,7 @@ export class Dispatcher {
         // What was pushed before the request must be seen; the events of it come before the reply.
         const begun = performance.now();
         await this.#queue.control.sync(this.#queue.paths.data, deadline);
+        if (!(await this.#queue.queues.isCurrent(this.#queue, deadline))) throw new QueueGoneError();
         this.#syncedAt = begun;
         // What only time brings, or a claim that is not watched yet, no event tells of.
         await this.#delayed.looked();
@@ -261,8 +267,8 @@ export class Dispatcher {
     const entries = assignments.flatMap((assignment) => assignment.entries);
     this.#number += 1;
     const sent = { path: this.#turn.path, number: this.#number, session: this.#queue.control.sessionId };
-    const operations: MultiOperation[] = [this.#turn.fence(this.#record())];
-    const owners: (Entry | undefined)[] = [undefined];
+    const operations: MultiOperation[] = [this.#turn.fence(this.#record()), this.#queue.paths.exists];
+    const owners: (Entry | undefined)[] = [undefined, undefined];
     for (const entry of entries) {
       if (entry.claims !== undefined) {
         operations.push({ type: 'delete', path: recordPath(entry.path), version: entry.claims });
@@ -285,10 +291,12 @@ export class Dispatcher {
       }
       if (error instanceof ZooKeeperError && error.failedIndex !== undefined) {
         const culprit = owners[error.failedIndex];
-        if (culprit === undefined) this.#turn.lost();
-        else this.#conflict(culprit, error);
+        const gone = error.failedIndex === QUEUE_CHECK;
+        if (culprit !== undefined) this.#conflict(culprit, error);
+        else if (!gone) this.#turn.lost();
         for (const entry of entries) if (entry.state === 'busy') this.#head.putBack(entry);
         this.#again(assignments);
+        if (gone) throw new QueueGoneError();
         return;
       }
       for (const entry of entries) this.#head.putBack(entry);
@@ -324,10 +332,9 @@ export class Dispatcher {
       else if (!demand.over) this.#served(demand, result.items, 'claim');
       else void takeBack(this.#queue, result.items, performance.now() + REQUEST_MS).catch(() => undefined); // they go with the lease
     } catch (error) {
-      // The lease has ended, or its session could not be reached: what was meant for it is for the next one.
+      // The lease has ended, its session could not be reached, or the queue was deleted: what was meant for it is for the next one.
       for (const entry of entries) this.#head.returned(entry);
       demand.fail(error);
-      if (!(error instanceof LeaseExpiredError) && !isTransient(error)) throw error;
     } finally {
       this.#inFlight -= 1;
       this.#wakeUp();
@@ -479,5 +486,6 @@ function delivered(entry: Entry): Delivered {
     deliveries: deliveriesOf(entry) + 1,
     path,
     version: (entry.claims ?? -1) + 1,
+    claimVersion: 0,
   };
 }

@@ -59,9 +59,13 @@ export interface ClaimRecord {
   /** Random per try: finds the claim again when the reply was lost. */
   a: string;
   leaseId: string;
+  /** Its id. */
+  message: string;
   requestId?: string | undefined;
   /** Epoch ms on the ensemble's clock; absent: as long as the lease lives. */
   until?: number | undefined;
+  /** When it was prolonged: `until` as it was claimed, which its claimId says. */
+  first?: number | undefined;
 }
 
 export function encodeClaim(record: ClaimRecord): Buffer {

@@ -2,11 +2,13 @@
  * The claims that a lease has at a queue: what a repeated request (`requestId`) answers again, and what is shown of the lease.
  * ZooKeeper tells a session what it owns, so nobody else's claims are looked at.
  */
+import { isReason } from '../../zookeeper/errors.js';
+import type { LeaseSession } from '../../zookeeper/lease-session.js';
 import type { Lease } from '../../leases/lease.js';
 import { parseSequence } from '../../zookeeper/paths.js';
 import { encodeClaimId } from './claim-id.js';
 import type { Delivered } from './demand.js';
-import { decodeClaim, recordPath } from './entry.js';
+import { claimPath, decodeClaim, recordPath } from './entry.js';
 import { decodeMessage } from './message.js';
 import type { Queue } from './queue.js';
 import type { MessagePlace } from './queue-paths.js';
@@ -24,51 +26,92 @@ export function placeOfClaim(path: string): MessagePlace | undefined {
 
 /**
  * What this lease has claimed with that requestId and not acknowledged yet, in the order of the queue.
+ * Their nodes are written, so that the first try, should it find that its client has left, does not take them back.
  * @throws LeaseExpiredError, NoReplyError
  */
 export function findClaims(queue: Queue, lease: Lease, requestId: string, deadline: number): Promise<Delivered[]> {
   return queue.context.leases.sessions.useRepeatedly(lease, deadline, async (session) => {
-    const [, paths] = await Promise.all([
-      session.sync(queue.paths.data, deadline),
-      session.getEphemerals(queue.paths.data, deadline),
-    ]);
-    const claims = paths.filter((path) => placeOfClaim(path) !== undefined).sort();
-    if (claims.length === 0) return [];
-    const { results } = await session.multiRead(
-      claims.map((path) => ({ type: 'getData', path })),
+    for (;;) {
+      const found = await readClaims(session, queue, lease, requestId, deadline);
+      if (await written(session, found, deadline)) return found.map(({ item }) => item);
+    }
+  });
+}
+
+interface Found {
+  item: Delivered;
+  data: Buffer;
+}
+
+/** @returns false when one of them was taken back, settled or prolonged meanwhile */
+async function written(session: LeaseSession, found: readonly Found[], deadline: number): Promise<boolean> {
+  if (found.length === 0) return true;
+  try {
+    await session.multi(
+      found.map(({ item: { path, claimVersion }, data }) => ({
+        type: 'setData',
+        path: claimPath(path),
+        data,
+        version: claimVersion - 1,
+      })),
       deadline,
     );
-    const items: Delivered[] = [];
-    for (const [i, result] of results.entries()) {
-      const record = 'data' in result ? decodeClaim(result.data) : undefined;
-      if (record?.requestId !== requestId) continue;
-      const claim = claims[i] as string;
-      const path = claim.slice(0, -'/c'.length);
-      // One by one: bodies may be large.
-      const read = await session.multiRead(
-        [
-          { type: 'getData', path },
-          { type: 'getData', path: recordPath(path) },
-        ],
-        deadline,
-      );
-      const [node, deliveries] = read.results;
-      if (node === undefined || deliveries === undefined || !('data' in node) || !('data' in deliveries)) continue;
-      const message = decodeMessage(node.data);
-      if (message === undefined) continue;
-      const place = placeOfClaim(claim) as MessagePlace;
-      const { version } = deliveries.stat;
-      items.push({
-        message,
-        priority: place.priority,
-        enqueuedAt: message.header.e ?? node.stat.ctime,
-        deliveries: (message.header.n ?? 0) + version + 1,
-        claimId: encodeClaimId(lease, { queueId: queue.id, ...place, version, until: record.until ?? 0 }),
-        claimedUntil: record.until,
-        path,
-        version,
-      });
-    }
-    return items;
-  });
+    return true;
+  } catch (error) {
+    if (isReason(error, 'NO_NODE', 'BAD_VERSION')) return false;
+    throw error;
+  }
+}
+
+async function readClaims(
+  session: LeaseSession,
+  queue: Queue,
+  lease: Lease,
+  requestId: string,
+  deadline: number,
+): Promise<Found[]> {
+  const [, paths] = await Promise.all([
+    session.sync(queue.paths.data, deadline),
+    session.getEphemerals(queue.paths.data, deadline),
+  ]);
+  const claims = paths.filter((path) => placeOfClaim(path) !== undefined).sort();
+  if (claims.length === 0) return [];
+  const { results } = await session.multiRead(
+    claims.map((path) => ({ type: 'getData', path })),
+    deadline,
+  );
+  const found: Found[] = [];
+  for (const [i, result] of results.entries()) {
+    const record = 'data' in result ? decodeClaim(result.data) : undefined;
+    if (!('data' in result) || record?.requestId !== requestId) continue;
+    const claim = claims[i] as string;
+    const path = claim.slice(0, -'/c'.length);
+    // One by one: bodies may be large.
+    const read = await session.multiRead(
+      [
+        { type: 'getData', path },
+        { type: 'getData', path: recordPath(path) },
+      ],
+      deadline,
+    );
+    const [node, deliveries] = read.results;
+    if (node === undefined || deliveries === undefined || !('data' in node) || !('data' in deliveries)) continue;
+    const message = decodeMessage(node.data);
+    if (message === undefined) continue;
+    const place = placeOfClaim(claim) as MessagePlace;
+    const { version } = deliveries.stat;
+    const item = {
+      message,
+      priority: place.priority,
+      enqueuedAt: message.header.e ?? node.stat.ctime,
+      deliveries: (message.header.n ?? 0) + version + 1,
+      claimId: encodeClaimId(lease, { queueId: queue.id, ...place, version, until: record.first ?? record.until ?? 0 }),
+      claimedUntil: record.until,
+      path,
+      version,
+      claimVersion: result.stat.version + 1,
+    };
+    found.push({ item, data: result.data });
+  }
+  return found;
 }

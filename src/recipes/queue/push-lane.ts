@@ -170,6 +170,7 @@ export class PushLane {
     let bytes = 0;
     let operations = 0;
     let taken = 0;
+    // Two with the same messageId cannot be in one transaction: the second would be refused by what the first had not done yet.
     for (const push of this.#waiting) {
       if (!push.over) {
         const [pushBytes, pushOperations] = sizeOf(push.arrivals);
@@ -362,7 +363,7 @@ class Transaction {
     for (const [priority, segment] of segments)
       this.#add({ type: 'check', path: paths.segment(priority, segment), version: 0 }, { what: 'segment', priority });
     if (group.some(({ arrivals }) => arrivals.some(({ dueAt }) => dueAt !== undefined)))
-      this.#add({ type: 'check', path: paths.data, version: 0 }, { what: 'queue' });
+      this.#add(paths.exists, { what: 'queue' });
     this.#add({ type: 'setData', path: marker, data: Buffer.from(String(number)), version }, { what: 'marker' });
     for (const push of group) {
       for (const [index, arrival] of push.arrivals.entries()) {

@@ -8,7 +8,7 @@
  * The transaction itself and what becomes of it: `push-lane.ts`.
  */
 import { InvalidError, PosternError } from '../../errors.js';
-import { afterRefusal, makeMark, markPath, type Mark } from './dedup.js';
+import { afterRefusal, makeMark, markPath, readMarks, type Mark } from './dedup.js';
 import { encodeMessage, newMessageId } from './message.js';
 import type { Arrival, Push } from './push-lane.js';
 import type { Queue } from './queue.js';
@@ -19,6 +19,9 @@ import { bytesOf, bytesOfAll, checkTransaction } from './transactions.js';
 
 /** Longest delay: what makes the directories of delayed messages few. */
 export const DELAY_MAX_MS = 7 * 24 * 3_600_000;
+
+/** Where only the size matters. */
+const ANY_INSTANT = 10 ** 12;
 
 export interface NewMessage {
   body: Buffer;
@@ -48,19 +51,38 @@ export async function pushMessages(
   deadline: number,
 ): Promise<Pushed[]> {
   for (;;) {
-    const queue = await queues.openOrCreate(namespace, name, deadline);
+    let queue = await queues.find(namespace, name, deadline);
+    if (queue === undefined) {
+      // What is refused makes no queue.
+      arrange(queues.unmade(namespace, name), messages, ANY_INSTANT);
+      queue = await queues.openOrCreate(namespace, name, deadline);
+    }
     try {
       return await pushTo(queue, messages, deadline);
     } catch (error) {
-      if (!(error instanceof QueueGoneError)) throw error;
-      await queues.reopen(queue, deadline);
+      if (error instanceof QueueGoneError) await queues.reopen(queue, deadline);
+      // It may have been configured otherwise a moment ago: not refused by what is not known to be up to date.
+      else if (!(error instanceof InvalidError) || !(await queues.isOutdated(queue, deadline))) throw error;
     }
   }
 }
 
-async function pushTo(queue: Queue, messages: readonly NewMessage[], deadline: number): Promise<Pushed[]> {
-  const { order, dedupWindowMs } = queue.config;
-  const now = await queue.ensembleNow(deadline);
+/** The messages of a request, and what is answered when all of them are pushed. */
+interface Arranged {
+  pushed: Pushed[];
+  entries: PushedArrival[];
+}
+
+/**
+ * @param now epoch ms on the ensemble's clock
+ * @throws InvalidError, PosternError `too-large`
+ */
+function arrange(
+  { name, config, paths }: Pick<Queue, 'name' | 'config' | 'paths'>,
+  messages: readonly NewMessage[],
+  now: number,
+): Arranged {
+  const { order, dedupWindowMs } = config;
   const pushed: Pushed[] = [];
   /** Of messageIds that occur in this request already: which message it is. */
   const own = new Map<string, number>();
@@ -71,7 +93,7 @@ async function pushTo(queue: Queue, messages: readonly NewMessage[], deadline: n
       throw new InvalidError(
         `messages[${index}].priority`,
         priority,
-        `absent: queue "${queue.name}" is configured with order "fifo"`,
+        `absent: queue "${name}" is configured with order "fifo"`,
       );
     const first = messageId === undefined || dedupWindowMs === 0 ? undefined : own.get(messageId);
     if (first !== undefined) {
@@ -81,7 +103,6 @@ async function pushTo(queue: Queue, messages: readonly NewMessage[], deadline: n
     const id = newMessageId();
     pushed.push({ id, duplicate: false });
     const entry = new PushedArrival(
-      index,
       message,
       id,
       priority ?? PRIORITY_DEFAULT,
@@ -89,7 +110,7 @@ async function pushTo(queue: Queue, messages: readonly NewMessage[], deadline: n
     );
     if (messageId !== undefined && dedupWindowMs > 0) {
       own.set(messageId, index);
-      entry.mark(markPath(queue.paths, messageId), { id, until: Math.ceil(now + delayMs + dedupWindowMs) });
+      entry.mark(markPath(paths, messageId), { id, until: Math.ceil(now + delayMs + dedupWindowMs) });
     }
     entries.push(entry);
   }
@@ -97,12 +118,30 @@ async function pushTo(queue: Queue, messages: readonly NewMessage[], deadline: n
     sum(
       entries.map(
         ({ arrival }) =>
-          bytesOf({ type: 'create', path: queue.paths.data, data: arrival.data }) + bytesOfAll(arrival.conditions),
+          bytesOf({ type: 'create', path: paths.data, data: arrival.data }) + bytesOfAll(arrival.conditions),
       ),
     ),
   );
-  await queue.depth.admit(entries.length, deadline);
+  return { pushed, entries };
+}
+
+async function pushTo(queue: Queue, messages: readonly NewMessage[], deadline: number): Promise<Pushed[]> {
+  const { pushed, entries } = arrange(queue, messages, await queue.ensembleNow(deadline));
   let open = entries;
+  const isKnown = (entry: PushedArrival, id: string): void => {
+    for (const [i, item] of pushed.entries()) if (item.id === entry.id) pushed[i] = { id, duplicate: true };
+    open = open.filter((other) => other !== entry);
+  };
+  try {
+    await queue.depth.admit(open.length, deadline);
+  } catch (error) {
+    // What only repeats a push that filled the queue is not refused: it takes no room.
+    const known = await knownAlready(queue, open, deadline);
+    if (known.size === 0) throw error;
+    for (const [entry, id] of known) isKnown(entry, id);
+    if (open.length > 0) await queue.depth.admit(open.length, deadline);
+  }
+  if (open.length === 0) return pushed;
   const push: Push = {
     arrivals: open.map(({ arrival }) => arrival),
     deadline,
@@ -110,15 +149,10 @@ async function pushTo(queue: Queue, messages: readonly NewMessage[], deadline: n
       const entry = open[index] as PushedArrival;
       const { path, mark } = entry.marked as { path: string; mark: Mark };
       const next = await afterRefusal(queue.control, path, mark, error, await queue.ensembleNow(deadline), deadline);
-      if (typeof next !== 'string') {
-        entry.arrival.conditions = [next];
-      } else if (next === mark.id) {
-        // It was this very push, in a transaction whose reply was lost: all of it is there.
-        open = [];
-      } else {
-        for (const [i, { id }] of pushed.entries()) if (id === mark.id) pushed[i] = { id: next, duplicate: true };
-        open = open.filter((other) => other !== entry);
-      }
+      if (typeof next !== 'string') entry.arrival.conditions = [next];
+      // It was this very push, in a transaction whose reply was lost: all of it is there.
+      else if (next === mark.id) open = [];
+      else isKnown(entry, next);
       return open.map(({ arrival }) => arrival);
     },
   };
@@ -128,15 +162,36 @@ async function pushTo(queue: Queue, messages: readonly NewMessage[], deadline: n
   return pushed;
 }
 
+/** Those whose messageId counts still, and the ids of the messages that were pushed with it. */
+async function knownAlready(
+  queue: Queue,
+  entries: readonly PushedArrival[],
+  deadline: number,
+): Promise<Map<PushedArrival, string>> {
+  const marked = entries.filter(({ marked }) => marked !== undefined);
+  const known = new Map<PushedArrival, string>();
+  if (marked.length === 0) return known;
+  const ids = await readMarks(
+    queue.control,
+    marked.map(({ marked }) => (marked as { path: string }).path),
+    await queue.ensembleNow(deadline),
+    deadline,
+  );
+  for (const [i, entry] of marked.entries()) {
+    const id = ids[i];
+    if (id !== undefined) known.set(entry, id);
+  }
+  return known;
+}
+
 /** A message of a request on its way. */
 class PushedArrival {
   readonly arrival: Arrival;
   marked: { path: string; mark: Mark } | undefined;
 
   constructor(
-    readonly index: number,
     message: NewMessage,
-    id: string,
+    readonly id: string,
     priority: number,
     dueAt: number | undefined,
   ) {

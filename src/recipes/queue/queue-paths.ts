@@ -12,6 +12,7 @@
  * PPP is the priority, n the number of the segment, both padded so that their order as text is their order.
  * A version above 0 says: of a segment that it is sealed, of the data directory that the queue was deleted.
  */
+import type { MultiOperation } from '../../zookeeper/operations.js';
 import { formatSequence, parseSequence } from '../../zookeeper/paths.js';
 
 export const PRIORITY_MAX = 999;
@@ -28,7 +29,7 @@ const DEDUP_DIGITS = 2;
 
 export class QueuePaths {
   /** The data directory itself. */
-  readonly data: string;
+  readonly data: string; // its node says which name stands for it
   readonly takers: string;
   readonly pushers: string;
   readonly delayed: string;
@@ -52,6 +53,11 @@ export class QueuePaths {
 
   message({ priority, segment, sequence }: MessagePlace): string {
     return `${this.segment(priority, segment)}/${messageName(sequence)}`;
+  }
+
+  /** Refuses what comes with it once the queue was deleted. */
+  get exists(): MultiOperation {
+    return { type: 'check', path: this.data, version: 0 };
   }
 
   /** The directory of messages that are due within the second of `dueAt` (epoch ms). */

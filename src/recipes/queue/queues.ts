@@ -80,6 +80,31 @@ export class Queues {
     return (await reading)?.queue;
   }
 
+  /** What a queue of that name would be. */
+  unmade(namespace: string, name: string): Pick<Queue, 'name' | 'config' | 'paths'> {
+    return {
+      name,
+      config: DEFAULT_CONFIG,
+      paths: new QueuePaths(this.#context.layout.queueData(namespace, newQueueId())),
+    };
+  }
+
+  /** Whether what is known of it here was not what it is: then it is known now, or gone. */
+  async isOutdated(queue: Queue, deadline: number): Promise<boolean> {
+    const { control, layout } = this.#context;
+    const path = layout.queue(queue.namespace, queue.name);
+    const before = queue.config;
+    await control.sync(path, deadline); // the event of whatever changed it comes before the reply
+    const entry = this.#entries.get(path);
+    if (entry?.queue === queue && entry.watch !== undefined) return false;
+    return (await this.find(queue.namespace, queue.name, deadline)) !== queue || queue.config !== before;
+  }
+
+  /** Whether its name still stands for it, as far as the events tell that came so far. */
+  async isCurrent(queue: Queue, deadline: number): Promise<boolean> {
+    return (await this.find(queue.namespace, queue.name, deadline)) === queue;
+  }
+
   async openOrCreate(namespace: string, name: string, deadline: number): Promise<Queue> {
     for (;;) {
       const queue = await this.find(namespace, name, deadline);
@@ -120,7 +145,7 @@ export class Queues {
         await control.multi(
           [
             { type: 'create', path, data: encodeQueue({ id, config }) },
-            { type: 'create', path: paths.data },
+            { type: 'create', path: paths.data, data: Buffer.from(name) },
             { type: 'create', path: paths.takers },
             { type: 'create', path: paths.pushers },
             { type: 'create', path: paths.delayed },

@@ -5,6 +5,7 @@
  * version that this claim wrote, which every later claim raises. So neither a lease that has ended nor an earlier claimer can do
  * anything to a message that is somebody else's by now (protocol C20), and the claim goes first because it is the message's child (C21).
  *
+ *   all of them   check(the data directory at version 0)           the queue was not deleted (protocol T7)
  *   acknowledge   delete(c), delete(d, version), delete(m)
  *   give back     check(d, version), delete(c)                         in its old place
  *                 … and into the delayed ones, or to the dead letters      deleted here and created there in one transaction
@@ -23,11 +24,17 @@ import { deadLetter } from './dead-letters.js';
 import { claimPath, decodeClaim, encodeClaim, recordPath } from './entry.js';
 import { decodeMessage, encodeMessage } from './message.js';
 import type { Queue } from './queue.js';
+import { QueueGoneError } from './queue-gone.js';
 
 export type Settled = 'done' | 'gone' | 'lost';
 
 /** Claims that are settled in one transaction. */
 const AT_ONCE = 200;
+
+export interface Prolonged {
+  result: Settled;
+  until: number | undefined;
+}
 
 interface Settling {
   claim: Claim;
@@ -49,8 +56,9 @@ export async function acknowledge(
   const open = settlings(queue, lease, claimIds);
   for (let i = 0; i < open.length; i += AT_ONCE) {
     const batch = open.slice(i, i + AT_ONCE);
-    await queue.context.leases.sessions.useRepeatedly(lease, deadline, async (session) => {
-      await inOneTransaction(
+    const isThere = await queue.context.leases.sessions.useRepeatedly(lease, deadline, async (session) => {
+      const done = await inOneTransaction(
+        queue,
         session,
         batch,
         ({ claim, path }) => [
@@ -61,10 +69,13 @@ export async function acknowledge(
         (settling, how) => (results[settling.index] = how === 'done' ? 'done' : 'lost'),
         deadline,
       );
+      if (!done) return false;
       // Told apart only here: of a message that is there somebody else has the claim, or nobody.
       for (const settling of batch.filter(({ index }) => results[index] === 'lost'))
         results[settling.index] = await whyLost(queue, session, settling, deadline);
+      return true;
     });
+    if (!isThere) break; // deleted: claims of it mean nothing any more
     for (const { path, index } of batch) if (results[index] !== 'lost') queue.dispatcher.settled(path, 'gone');
   }
   queue.count('ack', results.filter((result) => result === 'done').length);
@@ -96,6 +107,7 @@ export async function giveBack(
       const done = await unless(
         session.multi(
           [
+            queue.paths.exists,
             { type: 'check', path: recordPath(path), version: claim.version },
             { type: 'delete', path: claimPath(path) },
           ],
@@ -113,16 +125,20 @@ export async function giveBack(
   return results;
 }
 
-/** As `acknowledge`. @param claimMs counts from now */
+/**
+ * As `acknowledge`. Never shortens a claim, so that what its claimId says stays true: until then it does not end by time.
+ * @param claimMs counts from now
+ * @returns with each until when it lasts, epoch ms on the ensemble's clock; undefined: as long as the lease
+ */
 export async function prolong(
   queue: Queue,
   lease: Lease,
   claimIds: readonly string[],
   claimMs: number,
   deadline: number,
-): Promise<{ result: Settled; until: number }[]> {
-  const until = Math.ceil((await queue.ensembleNow(deadline)) + claimMs);
-  const results: { result: Settled; until: number }[] = claimIds.map(() => ({ result: 'lost', until }));
+): Promise<Prolonged[]> {
+  const wanted = Math.ceil((await queue.ensembleNow(deadline)) + claimMs);
+  const results: Prolonged[] = claimIds.map(() => ({ result: 'lost', until: undefined }));
   const open = settlings(queue, lease, claimIds);
   await queue.context.leases.sessions.useRepeatedly(lease, deadline, async (session) => {
     await session.sync(queue.paths.data, deadline);
@@ -130,12 +146,15 @@ export async function prolong(
       open.map(async ({ claim, path, index }) => {
         const node = await unless(session.getData(claimPath(path), deadline), 'NO_NODE');
         const record = node === undefined ? undefined : decodeClaim(node.data);
-        if (record === undefined) return;
+        if (node === undefined || record === undefined) return;
+        const until = record.until === undefined ? undefined : Math.max(record.until, wanted);
+        const first = record.first ?? record.until;
         const done = await unless(
           session.multi(
             [
+              queue.paths.exists,
               { type: 'check', path: recordPath(path), version: claim.version },
-              { type: 'setData', path: claimPath(path), data: encodeClaim({ ...record, until }) },
+              { type: 'setData', path: claimPath(path), data: encodeClaim({ ...record, until, first }) },
             ],
             deadline,
           ),
@@ -157,18 +176,19 @@ function settlings(queue: Queue, lease: Lease, claimIds: readonly string[]): Set
   });
 }
 
-/** All of a batch in one transaction, without those that fail. */
+/** All of a batch in one transaction, without those that fail. @returns false when the queue was deleted: nothing was done */
 async function inOneTransaction(
+  queue: Queue,
   session: LeaseSession,
   batch: readonly Settling[],
   operationsOf: (settling: Settling) => MultiOperation[],
   report: (settling: Settling, how: 'done' | 'failed') => void,
   deadline: number,
-): Promise<void> {
+): Promise<boolean> {
   let open = [...batch];
   while (open.length > 0) {
-    const operations: MultiOperation[] = [];
-    const owners: Settling[] = [];
+    const operations: MultiOperation[] = [queue.paths.exists];
+    const owners: (Settling | undefined)[] = [undefined];
     for (const settling of open) {
       for (const operation of operationsOf(settling)) {
         operations.push(operation);
@@ -178,14 +198,16 @@ async function inOneTransaction(
     try {
       await session.multi(operations, deadline);
       for (const settling of open) report(settling, 'done');
-      return;
+      return true;
     } catch (error) {
       if (!isReason(error, 'NO_NODE', 'BAD_VERSION', 'NOT_EMPTY') || error.failedIndex === undefined) throw error;
-      const culprit = owners[error.failedIndex] as Settling;
+      const culprit = owners[error.failedIndex];
+      if (culprit === undefined) return false;
       report(culprit, 'failed');
       open = open.filter((settling) => settling !== culprit);
     }
   }
+  return true;
 }
 
 async function whyLost(
@@ -219,6 +241,7 @@ async function move(
   const deliveries = (message.header.n ?? 0) + claim.version + 1;
   const enqueuedAt = message.header.e ?? node.stat.ctime;
   const removal: MultiOperation[] = [
+    queue.paths.exists,
     { type: 'delete', path: claimPath(path) },
     { type: 'delete', path: recordPath(path), version: claim.version },
     { type: 'delete', path },
@@ -227,7 +250,7 @@ async function move(
     return deadLetter(queue, { message, enqueuedAt, deliveries, removal, reason }, deadline);
   if (delayMs === 0) return undefined;
   let moved = true;
-  await queue.lane.push({
+  const push = queue.lane.push({
     arrivals: [
       {
         data: encodeMessage({
@@ -246,5 +269,11 @@ async function move(
       return Promise.resolve([]);
     },
   });
-  return moved;
+  try {
+    await push;
+    return moved;
+  } catch (error) {
+    if (error instanceof QueueGoneError) return false;
+    throw error;
+  }
 }

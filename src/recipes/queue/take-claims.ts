@@ -2,6 +2,7 @@
  * Claims messages for one lease: one transaction on the lease's session.
  *
  *   check(the turn's node)                                    nobody else takes
+ *   check(the data directory at version 0)                     the queue was not deleted (protocol T7)
  *   for each message: create(m/d) or setData(m/d, its version)  one more delivery, exactly counted
  *                     create(m/c, ephemeral)                     the claim, which goes with the lease
  *
@@ -18,6 +19,7 @@ import { encodeClaimId } from './claim-id.js';
 import type { ClaimTerms, Delivered, Demand } from './demand.js';
 import { claimPath, decodeClaim, deliveriesOf, encodeClaim, recordPath, type Entry } from './entry.js';
 import type { Queue } from './queue.js';
+import { QueueGoneError } from './queue-gone.js';
 
 export interface Claimed {
   items: Delivered[];
@@ -26,9 +28,11 @@ export interface Claimed {
   turnLost: boolean;
 }
 
+/** Of the operations: behind the turn's fence. */
+const QUEUE_CHECK = 1;
 const EMPTY = Buffer.alloc(0);
 
-/** @throws LeaseExpiredError, NoReplyError: then nothing is claimed, or goes back with the lease */
+/** @throws QueueGoneError; LeaseExpiredError, NoReplyError: then nothing is claimed, or goes back with the lease */
 export async function takeClaims(
   queue: Queue,
   demand: Demand,
@@ -41,17 +45,19 @@ export async function takeClaims(
   const conflicts: Claimed['conflicts'] = [];
   let open = [...entries];
   const until = await untilOf(queue, claimMs, hardDeadline);
-  const data = encodeClaim({
-    a: attempt,
-    leaseId: lease.leaseId,
-    ...(requestId === '' ? {} : { requestId }),
-    until,
-  });
+  const dataOf = ({ message }: Entry): Buffer =>
+    encodeClaim({
+      a: attempt,
+      leaseId: lease.leaseId,
+      message: message?.header.i ?? '',
+      ...(requestId === '' ? {} : { requestId }),
+      until,
+    });
   const result = (turnLost: boolean): Claimed => ({ items: [], claimed: [], conflicts, turnLost });
   const outcome = await queue.context.leases.sessions.useRepeatedly(lease, hardDeadline, async (session, tries) => {
     if (tries > 0 && (await wasMade(session, open, attempt, hardDeadline))) return 'made';
     while (open.length > 0) {
-      const { operations, owners } = operationsFor(open, fence, data);
+      const { operations, owners } = operationsFor(queue, open, fence, dataOf);
       try {
         await session.multi(operations, hardDeadline);
         return 'made';
@@ -59,6 +65,7 @@ export async function takeClaims(
         if (!(error instanceof ZooKeeperError) || error.failedIndex === undefined) throw error;
         const culprit = owners[error.failedIndex];
         if (culprit === undefined) {
+          if (error.failedIndex === QUEUE_CHECK) throw new QueueGoneError();
           if (isReason(error, 'NO_NODE')) return 'turn-lost';
           throw error;
         }
@@ -86,19 +93,20 @@ async function untilOf(queue: Queue, claimMs: number | undefined, deadline: numb
 }
 
 function operationsFor(
+  queue: Queue,
   entries: readonly Entry[],
   fence: MultiOperation,
-  data: Buffer,
+  dataOf: (entry: Entry) => Buffer,
 ): { operations: MultiOperation[]; owners: (Entry | undefined)[] } {
-  const operations: MultiOperation[] = [fence];
-  const owners: (Entry | undefined)[] = [undefined];
+  const operations: MultiOperation[] = [fence, queue.paths.exists];
+  const owners: (Entry | undefined)[] = [undefined, undefined];
   for (const entry of entries) {
     const path = recordPath(entry.path);
     operations.push(
       entry.claims === undefined
         ? { type: 'create', path, data: EMPTY }
         : { type: 'setData', path, data: EMPTY, version: entry.claims },
-      { type: 'create', path: claimPath(entry.path), data, mode: 'ephemeral' },
+      { type: 'create', path: claimPath(entry.path), data: dataOf(entry), mode: 'ephemeral' },
     );
     owners.push(entry, entry);
   }
@@ -132,25 +140,29 @@ function claimedItem(queue: Queue, { lease }: ClaimTerms, entry: Entry, until: n
     claimedUntil: until,
     path,
     version,
+    claimVersion: 0,
   };
 }
 
-/** Takes claims back that the client was not told of. What cannot be said now goes with the lease. */
+/**
+ * Takes claims back that the client was not told of; not those that it has prolonged, or that a repetition of the request was answered
+ * with meanwhile (as with C1). What cannot be said now goes with the lease.
+ */
 export async function takeBack(queue: Queue, items: readonly Delivered[], deadline: number): Promise<void> {
   await Promise.all(
-    items.map(async ({ path, version }) => {
-      await unless(
+    items.map(async ({ path, version, claimVersion }) => {
+      const taken = await unless(
         queue.control.multi(
           [
             { type: 'check', path: recordPath(path), version },
-            { type: 'delete', path: claimPath(path) },
+            { type: 'delete', path: claimPath(path), version: claimVersion },
           ],
           deadline,
         ),
         'NO_NODE',
         'BAD_VERSION',
       );
-      queue.dispatcher.settled(path, 'free');
+      if (taken !== undefined) queue.dispatcher.settled(path, 'free');
     }),
   );
 }
