@@ -258,7 +258,11 @@ describe('a message that is given back', () => {
     await pop(pair.a, 'work');
     const claims = await claim(pair.a, 'work', one, { max: 2 });
     await passed(NOTICED_MS);
+    const events = await pair.a.metric('postern_watch_events_total');
     await settleAll(pair.b, 'work', 'nack', one, claims.slice(0, 1));
+    await eventually('the end of the claim is heard of', async () => {
+      return (await pair.a.metric('postern_watch_events_total')) > events;
+    });
     expect(await claimOne(pair.a, 'work', two)).toMatchObject({ body: 2, deliveries: 2 });
     expect(await claimOne(pair.a, 'work', two)).toMatchObject({ body: 4 });
   });

@@ -114,9 +114,8 @@ export class ClaimWatch {
       () => {
         fired = true;
         entry.watch = undefined;
-        if (this.#claimed.get(entry.path) !== entry) return;
-        // Gone, or prolonged: looked at again at once.
-        void this.#look(entry).catch(() => undefined);
+        // Gone, or prolonged: it is read anew before anything behind it is handed out, which tells.
+        this.#ended(entry);
       },
       performance.now() + REQUEST_MS,
     );
