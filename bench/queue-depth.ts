@@ -6,6 +6,11 @@
  *
  * Starts a ZooKeeper and gateways of its own (built code: run `npm run build` first) on loopback and stops them at the end. Median and p99
  * are of single requests over all rounds; `against the second` divides medians of rounds by those of the second depth, round by round.
+ *
+ * Seen on two cores shared by all processes, 16 clients, ZooKeeper 3.9.5, medians at 1 000 and at 1 000 000 messages: push 5.4 and 6.2 ms, pop 5.6
+ * and 4.8, claim 7.7 and 6.0, ack 8.3 and 7.5; 2 300 to 2 700 pushes or pops and 1 700 to 2 300 claims a second at every depth from 100 on,
+ * and 35 700 messages a second pushed a thousand at a time. First pop of a new replica on 1 000 000 messages: 42 ms, with no stall of the
+ * event loop above 12 ms; its memory 126 MiB. A hundred priorities: 1.35 times the cost of one.
  */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
