@@ -2,7 +2,7 @@
 import { InvalidError, NotHolderError, PosternError } from '../../errors.js';
 import type { Coordination } from '../../recipes/coordination.js';
 import { configureQueue, deleteQueue } from '../../recipes/queue/manage.js';
-import { consume } from '../../recipes/queue/consume.js';
+import { checkClaimMs, consume } from '../../recipes/queue/consume.js';
 import { purge, redrive } from '../../recipes/queue/empty.js';
 import { pushMessages, type NewMessage, type Pushed } from '../../recipes/queue/push.js';
 import type { Queue } from '../../recipes/queue/queue.js';
@@ -316,13 +316,6 @@ function nameOf(exchange: Exchange): string {
 /** A request that can be repeated as a whole makes its messages so. Names of messages cannot have a slash: it is none of theirs. */
 function derivedId({ idempotencyKey }: Exchange, index: number): string | undefined {
   return idempotencyKey === undefined ? undefined : `${idempotencyKey}/${index}`;
-}
-
-function checkClaimMs({ name, config: { maxClaimMs } }: Queue, claimMs: number): void {
-  if (maxClaimMs === undefined || claimMs <= maxClaimMs) return;
-  throw new InvalidError('claimMs', claimMs, `at most ${maxClaimMs}, the maxClaimMs of queue "${name}"`, {
-    maxClaimMs,
-  });
 }
 
 function showPushed({ id, duplicate }: Pushed): Schemas['PushedMessage'] {

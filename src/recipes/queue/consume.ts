@@ -91,7 +91,7 @@ async function take(queues: Queues, request: ConsumeRequest, signal: AbortSignal
       if (!(await appeared(queues, request, signal))) return { items: [], undelivered: () => undefined };
       continue;
     }
-    checkClaimMs(queue, claim);
+    checkClaimMs(queue, claim?.claimMs);
     try {
       return consumed(
         queue,
@@ -112,10 +112,10 @@ function consumed(queue: Queue, claim: ClaimTerms | undefined, items: Delivered[
   return { items, undelivered };
 }
 
-function checkClaimMs(queue: Queue, claim: ClaimTerms | undefined): void {
-  const { maxClaimMs } = queue.config;
-  if (claim?.claimMs === undefined || maxClaimMs === undefined || claim.claimMs <= maxClaimMs) return;
-  throw new InvalidError('claimMs', claim.claimMs, `at most ${maxClaimMs}, the maxClaimMs of queue "${queue.name}"`, {
+/** @throws InvalidError when a claim of this queue may not last so long */
+export function checkClaimMs({ name, config: { maxClaimMs } }: Queue, claimMs: number | undefined): void {
+  if (claimMs === undefined || maxClaimMs === undefined || claimMs <= maxClaimMs) return;
+  throw new InvalidError('claimMs', claimMs, `at most ${maxClaimMs}, the maxClaimMs of queue "${name}"`, {
     maxClaimMs,
   });
 }

@@ -88,11 +88,6 @@ export class Dispatcher {
     return this.#running || this.#inFlight > 0;
   }
 
-  /** Those who wait here now. */
-  get waiting(): number {
-    return this.#demands.length;
-  }
-
   /**
    * Takes messages; none when the wait is over before there were any.
    * @throws LeaseExpiredError, QueueGoneError (nothing was taken), NoReplyError
