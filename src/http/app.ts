@@ -178,7 +178,7 @@ class Frame {
 
   /** A failed call's answer. What is a fault, and not an answer of the contract, is logged here with its stack. */
   #problem(call: Call, error: unknown): Answer {
-    const { status, headers, body, contentType, fault } = problemOf(error, call.traceId);
+    const { status, headers, body, contentType, fault } = problemOf(error, call.traceId, call.operation?.retryable);
     call.code = body.code;
     if (fault) {
       const { traceId, operation } = call;

@@ -1927,8 +1927,8 @@ export interface paths {
         put?: never;
         /**
          * Pop messages: at most once
-         * @description Takes messages out of the queue. A message whose answer is lost is lost: `pop` is never `retryable`; use claim where that matters. `waitMs: 0`, the default, does
-         *     not wait. Fewer than `max` may come also where there are more. An unknown queue is an empty one, and who waits at it is served when it is made. Scope: `use` on queues.
+         * @description Takes messages out of the queue. A message whose answer is lost is lost: `pop` is never `retryable`, whatever the problem; use claim where that matters. `outcome: not-applied` says
+         *     that nothing was taken, and asking again is asking anew; `outcome: unknown`, that messages may have been. `waitMs: 0`, the default, does not wait. Fewer than `max` may come also where there are more. An unknown queue is an empty one, and who waits at it is served when it is made. Scope: `use` on queues.
          */
         post: operations["popMessages"];
         delete?: never;
@@ -3436,7 +3436,7 @@ export interface components {
             status: number;
             detail: string;
             code: string;
-            /** @description Whether the same request may succeed later. */
+            /** @description Whether the same request may succeed later. Never of a `pop`. */
             retryable: boolean;
             /**
              * @description `not-applied`: nothing was done. `unknown`: it may have been done; repeat the same request to find out.

@@ -81,6 +81,7 @@ export interface OperationObject {
   requestBody?: RequestBody;
   responses: Record<string, Response | Reference>;
   'x-kind'?: string;
+  'x-retryable'?: boolean;
 }
 
 export type PathItem = { parameters?: (Parameter | Reference)[] } & Partial<
@@ -107,6 +108,8 @@ export interface Operation {
   readonly isPublic: boolean;
   /** What credentials name in their scopes; empty for public operations. */
   readonly kind: string;
+  /** False: no problem of it says that it may be repeated (`x-retryable`), whatever its code. */
+  readonly retryable: boolean;
   readonly parameters: readonly Parameter[];
   /** How its body is read: as JSON that the contract describes, as whatever bytes it is (any type), or not at all. */
   readonly body: 'json' | 'raw' | undefined;
@@ -156,6 +159,7 @@ function operationOf(document: Document, template: string, method: string, sourc
     pointer: pointer('paths', template, method),
     isPublic,
     kind: kind ?? '',
+    retryable: source['x-retryable'] ?? true,
     parameters: parameters.map((one) => resolve<Parameter>(document, one)),
     body: source.requestBody === undefined ? undefined : ANY_TYPE in source.requestBody.content ? 'raw' : 'json',
     types: Object.keys(responses['200']?.content ?? responses['201']?.content ?? {}),

@@ -17,7 +17,8 @@ export interface Problem {
 
 const FAULTS: ReadonlySet<ErrorCode> = new Set(['internal', 'zookeeper-error']);
 
-export function problemOf(error: unknown, traceId: string): Problem {
+/** @param repeatable false for an operation of which the contract says that it is never to be repeated, whatever the code */
+export function problemOf(error: unknown, traceId: string, repeatable = true): Problem {
   const known = asPosternError(error);
   const { status, retryable, title } = ERROR_CODES[known.code];
   const own = {
@@ -26,7 +27,7 @@ export function problemOf(error: unknown, traceId: string): Problem {
     status,
     detail: known.message,
     code: known.code,
-    retryable,
+    retryable: retryable && repeatable,
     outcome: known.outcome,
     instance: traceId,
   };

@@ -40,7 +40,11 @@ function complaintsOf(method: string, path: string, answer: CheckedAnswer): stri
   const described = operation.responses[String(answer.status)];
   if (described === undefined) return [`${operation.operationId} has no response ${answer.status}`];
   const at = pointerOf(operation, answer.status);
-  return [...headerComplaints(at, described, answer), ...contentComplaints(at, described, answer, method === 'HEAD')];
+  return [
+    ...headerComplaints(at, described, answer),
+    ...contentComplaints(at, described, answer, method === 'HEAD'),
+    ...retryComplaints(operation, answer),
+  ];
 }
 
 /** What is refused before an operation is known: only the listed statuses, and those of a bad request line. */
@@ -80,6 +84,12 @@ function headerComplaints(at: string, described: Response, { headers }: CheckedA
     complaints.push('nosniff is missing');
   if (headers['cache-control'] === undefined) complaints.push('Cache-Control is missing');
   return complaints;
+}
+
+function retryComplaints({ operationId, retryable }: Operation, { body }: CheckedAnswer): string[] {
+  return !retryable && (body as { retryable?: boolean } | undefined)?.retryable === true
+    ? [`${operationId} is never to be repeated, and the problem says retryable`]
+    : [];
 }
 
 function headerPointer(at: string, described: Response, name: string): string {

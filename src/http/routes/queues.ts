@@ -188,8 +188,6 @@ class QueueRoutes {
       receivedAt: exchange.receivedAt,
       hardDeadline: exchange.deadline + waitMs,
       signal: exchange.signal,
-    }).catch((error: unknown) => {
-      throw notRetryable(error);
     });
     if (items.length === 0) return nothing(exchange);
     const body: Schemas['PoppedMessages'] = { items: items.map(showMessage) };
@@ -324,16 +322,10 @@ function showPushed({ id, duplicate }: Pushed): Schemas['PushedMessage'] {
 
 function nothing(exchange: Exchange): Answer {
   if (endReason(exchange.signal) === 'draining')
-    throw new PosternError('draining', 'This replica is shutting down; repeat the request.');
+    throw new PosternError('draining', 'This replica is shutting down; another one serves.');
   return { status: 204 };
 }
 
 function noSuchQueue(name: string, namespace: string): PosternError {
   return new PosternError('not-found', `There is no queue "${name}" in namespace "${namespace}".`);
-}
-
-/** A lost pop may have been a message: repeating it is for the client to decide. */
-function notRetryable(error: unknown): unknown {
-  if (!(error instanceof PosternError) || error.outcome !== 'unknown') return error;
-  return new PosternError(error.code, error.message, { cause: error, members: { ...error.members, retryable: false } });
 }
