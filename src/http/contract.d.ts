@@ -3565,7 +3565,7 @@ export interface components {
             };
         };
         /**
-         * @description `forbidden`: the credential has not this scope or namespace, or the request came from a web page. `invalid-lease-token`: the
+         * @description `forbidden`: the credential has not this scope in this namespace or for this name (`scope`, `kind`, `namespace`, `name`), or the request came from a web page. `invalid-lease-token`: the
          *     lease token does not open here or belongs to another principal. Nothing was done.
          */
         Forbidden: {

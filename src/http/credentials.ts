@@ -6,26 +6,23 @@
  *   "keys": [
  *     { "id": "ci", "hash": "sha256:<64 hex digits>", "principal": "ci", "namespaces": { "default": ["read", "use"] } },
  *     { "id": "deploy", "hash": "…", "namespaces": { "prod": { "lock": ["read", "use"], "lease": ["use"] }, "*": ["read"] } },
+ *     { "id": "jobs", "hash": "…", "namespaces": { "prod": { "lock": { "scopes": ["use"], "names": ["jobs.*"] }, "lease": ["use"] } } },
  *     { "id": "root", "hash": "…", "namespaces": "*" }
  *   ]
  * }
+ *
+ * Two keys may be those of one principal: so a key is replaced without a moment in which none works. What `namespaces` may say: `permissions.ts`.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { z } from 'zod';
-import type { Principal, Scope } from './exchange.js';
-
-const NAME = z.string().regex(/^(?!\.{1,2}$)[A-Za-z0-9._~-]{1,200}$/, 'must be 1 to 200 of A-Z a-z 0-9 . _ ~ -');
-const SCOPES = z.array(z.enum(['read', 'use', 'admin']));
-const NAME_OR_ALL = z.union([NAME, z.literal('*')]);
-
-/** Scopes for everything in a namespace, or for each kind of thing. */
-const SCOPES_PER_KIND = z.union([SCOPES, z.record(NAME_OR_ALL, SCOPES)]);
+import type { Principal } from './exchange.js';
+import { EVERYTHING, NAME, NAMESPACES, permissionsOf, type Permissions } from './permissions.js';
 
 const KEY = z.strictObject({
   id: NAME,
   hash: z.string().regex(/^sha256:[0-9a-f]{64}$/, 'must be "sha256:" and 64 lower-case hex digits'),
   principal: NAME.optional(),
-  namespaces: z.union([z.literal('*'), z.record(NAME_OR_ALL, SCOPES_PER_KIND)]),
+  namespaces: NAMESPACES,
 });
 
 const FILE = z.strictObject({ keys: z.array(KEY) });
@@ -33,13 +30,12 @@ const FILE = z.strictObject({ keys: z.array(KEY) });
 type KeyEntry = z.infer<typeof KEY>;
 
 /** What a request may do. */
-export interface Credential {
+export interface Credential extends Permissions {
   readonly principal: Principal;
-  allows(kind: string, scope: Scope, namespace: string): boolean;
 }
 
 /** Everybody, when no keys are configured. */
-export const ANONYMOUS: Credential = { principal: { id: 'anonymous' }, allows: () => true };
+export const ANONYMOUS: Credential = { principal: { id: 'anonymous' }, ...EVERYTHING };
 
 export class Credentials {
   readonly #byHash = new Map<string, { hash: Buffer; credential: Credential }>();
@@ -86,19 +82,5 @@ function parse(text: string): KeyEntry[] {
 }
 
 function credentialOf({ id, principal, namespaces }: KeyEntry): Credential {
-  return {
-    principal: { id: principal ?? id },
-    allows(kind, scope, namespace) {
-      if (namespaces === '*') return true;
-      const scopes = own(namespaces, namespace) ?? own(namespaces, '*');
-      if (scopes === undefined) return false;
-      const ofKind = Array.isArray(scopes) ? scopes : (own(scopes, kind) ?? own(scopes, '*'));
-      return ofKind?.includes(scope) ?? false;
-    },
-  };
-}
-
-/** A namespace may be called "constructor". */
-function own<T>(record: Record<string, T>, name: string): T | undefined {
-  return Object.hasOwn(record, name) ? record[name] : undefined;
+  return { principal: { id: principal ?? id }, ...permissionsOf(namespaces) };
 }

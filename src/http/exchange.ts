@@ -39,8 +39,20 @@ export interface Exchange {
   readonly signal: AbortSignal;
   /** Whether the client asked for an event stream (`Accept: text/event-stream` or a path that ends in `/events`). */
   readonly wantsEvents: boolean;
-  /** Fails with 403 unless the principal has this scope for the operation's kind and this namespace. */
-  authorize(scope: Scope, namespace: string): void;
+  /**
+   * Fails with 403 unless the principal has this scope (one of these) in this namespace for the thing: without one, for what the path names,
+   * and where it names nothing, for something of the operation's kind.
+   */
+  authorize(scope: Scope | readonly Scope[], namespace: string, thing?: Thing): void;
+  /** Whether the principal has this scope for the thing: what of many it may be shown. */
+  allows(scope: Scope, namespace: string, thing: Thing): boolean;
+}
+
+/** What else than its path a request names. */
+export interface Thing {
+  /** Without one, that of the operation. */
+  readonly kind?: string;
+  readonly name: string;
 }
 
 export interface Answer {

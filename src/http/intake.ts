@@ -7,7 +7,7 @@ import { negotiate } from './accept.js';
 import { readJsonBody, readRawBody } from './body.js';
 import type { Call } from './call.js';
 import type { Credential } from './credentials.js';
-import type { Exchange, Scope } from './exchange.js';
+import type { Exchange, Scope, Thing } from './exchange.js';
 import type { Operation } from './openapi.js';
 import type { RequestTarget } from './request-target.js';
 import type { Found } from './router.js';
@@ -60,7 +60,10 @@ export class Intake {
       deadline: call.receivedAt + this.#limits.requestTimeoutMs,
       signal: call.signal,
       wantsEvents,
-      authorize: (scope, namespace) => authorize(credential, operation, scope, namespace),
+      authorize(scope, namespace, thing) {
+        authorize(credential, [scope].flat(), namespace, thingOf(operation, params, thing));
+      },
+      allows: (scope, namespace, { kind = operation.kind, name }) => credential.allows(kind, scope, namespace, name),
     };
   }
 
@@ -100,11 +103,32 @@ function isWaiting(values: unknown): boolean {
   return Number((values as { waitMs?: unknown }).waitMs ?? 0) > 0;
 }
 
-function authorize(credential: Credential, { kind }: Operation, scope: Scope, namespace: string): void {
-  if (credential.allows(kind, scope, namespace)) return;
-  throw new PosternError('forbidden', `This needs the scope "${scope}" on ${kind}s in the namespace "${namespace}".`, {
-    members: { scope, kind, namespace },
-  });
+/** Parameters of paths that are the name of the thing that the operation is about. */
+const NAMING = ['name', 'key', 'leaseId'] as const;
+
+function thingOf(
+  { kind }: Operation,
+  params: Found['params'],
+  thing: Thing | undefined,
+): Partial<Thing> & { kind: string } {
+  if (thing !== undefined) return { kind, ...thing };
+  const naming = NAMING.find((parameter) => params[parameter] !== undefined);
+  return naming === undefined ? { kind } : { kind, name: params[naming] as string };
+}
+
+function authorize(
+  credential: Credential,
+  scopes: readonly Scope[],
+  namespace: string,
+  { kind, name }: Partial<Thing> & { kind: string },
+): void {
+  if (scopes.some((scope) => credential.allows(kind, scope, namespace, name))) return;
+  const what = name === undefined ? `${kind}s` : `the ${kind} "${name}"`;
+  throw new PosternError(
+    'forbidden',
+    `This needs the scope ${scopes.map((scope) => `"${scope}"`).join(' or ')} on ${what} in the namespace "${namespace}".`,
+    { members: { scope: scopes[0], kind, namespace, ...(name === undefined ? {} : { name }) } },
+  );
 }
 
 function notAcceptable(types: readonly string[]): PosternError {

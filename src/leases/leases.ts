@@ -21,6 +21,7 @@ import { InvalidError, LeaseExpiredError, PosternError, isPosternError } from '.
 import type { Metrics } from '../metrics/metrics.js';
 import type { Clock } from '../time.js';
 import { fullJitter, pause } from '../time.js';
+import { pageOfNames, type Page } from '../page.js';
 import type { ControlSession } from '../zookeeper/control-session.js';
 import { isReason, unless } from '../zookeeper/errors.js';
 import type { LeaseSession } from '../zookeeper/lease-session.js';
@@ -221,7 +222,7 @@ export class Leases {
   /** Leases of a namespace in the order of their ids. */
   async list(
     namespace: string,
-    page: { limit: number; after: string | undefined; prefix: string },
+    page: Page,
     deadline: number,
   ): Promise<{ items: LeaseRecord[]; next: string | undefined }> {
     const { control, layout } = this.#options;
@@ -233,9 +234,7 @@ export class Leases {
       if (page.after !== undefined && bucket < page.after.slice(0, BUCKET_DIGITS)) continue;
       if (!bucket.startsWith(page.prefix.slice(0, BUCKET_DIGITS)) && !page.prefix.startsWith(bucket)) continue;
       const listing = await unless(control.getChildren(`${directory}/${bucket}`, deadline), 'NO_NODE');
-      const ids = (listing?.children ?? [])
-        .filter((id) => id.startsWith(page.prefix) && (page.after === undefined || id > page.after))
-        .sort();
+      const ids = pageOfNames(listing?.children ?? [], page);
       const wanted = ids.slice(0, page.limit - items.length + 1);
       const records = await Promise.all(wanted.map((id) => this.find(namespace, id, deadline)));
       for (const record of records) if (record !== undefined) items.push(record);

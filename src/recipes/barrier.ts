@@ -21,6 +21,7 @@
  * 6. The replica dies: the client repeats at another one. Nothing was held.
  */
 import { PosternError } from '../errors.js';
+import { pageOfNames, type Page } from '../page.js';
 import { isReason, unless } from '../zookeeper/errors.js';
 import type { ControlSession } from '../zookeeper/control-session.js';
 import type { NodeData } from '../zookeeper/operations.js';
@@ -91,13 +92,11 @@ export async function readBarrier(
 export async function listBarriers(
   control: ControlSession,
   parent: string,
-  page: { limit: number; after: string | undefined; prefix: string },
+  page: Page,
   deadline: number,
 ): Promise<{ items: (BarrierView & { name: string })[]; next: string | undefined }> {
   await control.sync(parent, deadline);
-  const names = ((await unless(control.getChildren(parent, deadline), 'NO_NODE'))?.children ?? [])
-    .filter((name) => name.startsWith(page.prefix) && (page.after === undefined || name > page.after))
-    .sort();
+  const names = pageOfNames((await unless(control.getChildren(parent, deadline), 'NO_NODE'))?.children ?? [], page);
   const shown = names.slice(0, page.limit);
   const barriers = await Promise.all(shown.map((name) => readBarrier(control, `${parent}/${name}`, deadline, true)));
   return {

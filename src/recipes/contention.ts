@@ -42,6 +42,8 @@ interface Slice {
 interface Entry {
   kind: Kind;
   namespace: string;
+  /** What credentials name in their scopes, such as `double-barrier`. */
+  scopeKind: string;
   name: string;
   /** When those that wait now began, the first one first. */
   open: Set<{ since: number }>;
@@ -75,13 +77,16 @@ export class Contention {
     currentSlice(this.#entry(kind, path)).conflicts += 1;
   }
 
-  /** Those of a namespace with the longest lines, then the longest waits, then the most conflicts. */
-  top(namespace: string, count: number): Contended[] {
+  /**
+   * Those of a namespace with the longest lines, then the longest waits, then the most conflicts.
+   * @param shows whether whoever asks may see what has this name
+   */
+  top(namespace: string, count: number, shows: (kind: string, name: string) => boolean): Contended[] {
     const now = performance.now();
     const first = Math.floor(now / SLICE_MS) - SLICES;
     const all: Contended[] = [];
     for (const entry of this.#entries.values()) {
-      if (entry.namespace !== namespace) continue;
+      if (entry.namespace !== namespace || !shows(entry.scopeKind, entry.name)) continue;
       const slices = entry.slices.filter(({ number }) => number > first);
       const waits = sum(slices, 'waits');
       const conflicts = sum(slices, 'conflicts');
@@ -107,8 +112,10 @@ export class Contention {
   #entry(kind: Kind, path: string): Entry {
     let entry = this.#entries.get(path);
     if (entry === undefined) {
-      const namespace = baseName(parentOf(parentOf(path)));
-      entry = { kind, namespace, name: baseName(path), open: new Set(), slices: [] };
+      const directory = parentOf(path);
+      const namespace = baseName(parentOf(directory));
+      const scopeKind = baseName(directory).replace(/s$/, '');
+      entry = { kind, namespace, scopeKind, name: baseName(path), open: new Set(), slices: [] };
     } else {
       this.#entries.delete(path);
     }

@@ -1,8 +1,9 @@
 /** What everybody may see of a double barrier. Up to date: read after a `sync`, unless asked otherwise. */
+import { pageOfNames, type Page } from '../page.js';
 import { unless } from '../zookeeper/errors.js';
 import type { Coordination } from './coordination.js';
 import { describeMember, type MemberView } from './group-member.js';
-import { pageOfNames, sortNames, type Page } from './group-view.js';
+import { sortNames } from './group-view.js';
 import { SHOWN } from './line-view.js';
 import { readNodes } from './read-nodes.js';
 import { decodeRound, decodeSize, isInRound, READY, type Round } from './round.js';

@@ -3,6 +3,7 @@
  *
  * The leader is the first in line, as for Curator's LeaderLatch; all who stand are candidates, the leader among them.
  */
+import { pageOfNames, type Page } from '../page.js';
 import { unless } from '../zookeeper/errors.js';
 import type { Coordination } from './coordination.js';
 import type { ContenderView } from './describe.js';
@@ -82,15 +83,13 @@ export interface ElectionSummary {
 export async function listElections(
   context: Coordination,
   namespace: string,
-  page: { limit: number; after: string | undefined; prefix: string },
+  page: Page,
   deadline: number,
 ): Promise<{ items: ElectionSummary[]; next: string | undefined }> {
   const { control, layout } = context;
   const parent = layout.lines(KIND, namespace);
   await control.sync(parent, deadline);
-  const names = ((await unless(control.getChildren(parent, deadline), 'NO_NODE'))?.children ?? [])
-    .filter((name) => name.startsWith(page.prefix) && (page.after === undefined || name > page.after))
-    .sort();
+  const names = pageOfNames((await unless(control.getChildren(parent, deadline), 'NO_NODE'))?.children ?? [], page);
   const items: ElectionSummary[] = [];
   for (let i = 0; i < names.length; i += page.limit) {
     const batch = await Promise.all(

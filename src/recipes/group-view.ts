@@ -2,6 +2,7 @@
  * What everybody may see of a group. Up to date: read after a `sync`, unless asked otherwise; requests of the same moment share a
  * reading. The ETag covers all members and their values, so all are read, in batches, though only the first 100 are shown.
  */
+import { pageOfNames, type Page } from '../page.js';
 import { unless } from '../zookeeper/errors.js';
 import type { Coordination } from './coordination.js';
 import { describeMember, etagOfMembers, type MemberView } from './group-member.js';
@@ -45,12 +46,6 @@ export async function describeGroup(
     memberCount: members.length,
     etag: etagOfMembers(members.map(({ name, node: { stat } }) => [name, stat.czxid, stat.version])),
   };
-}
-
-export interface Page {
-  limit: number;
-  after: string | undefined;
-  prefix: string;
 }
 
 /** Members in the order of their names. */
@@ -102,9 +97,4 @@ export async function listGroups(
     }
   }
   return { items, next: undefined };
-}
-
-/** Those of the page, and whatever comes behind it. */
-export function pageOfNames(names: readonly string[], { after, prefix }: Page): string[] {
-  return sortNames(names.filter((name) => name.startsWith(prefix) && (after === undefined || name > after)));
 }

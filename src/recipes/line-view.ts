@@ -4,6 +4,7 @@
  * `granted` counts only for those whom the line admits (`rule.ts`); one of them that still waits is on its way to its grant.
  */
 import type { LineKind } from '../leases/layout.js';
+import { pageOfNames, type Page } from '../page.js';
 import { unless } from '../zookeeper/errors.js';
 import { readRule } from './agreement.js';
 import { sortLine, type Contender } from './contender.js';
@@ -132,15 +133,13 @@ export async function listLines(
   context: Coordination,
   kind: LineKind,
   namespace: string,
-  page: { limit: number; after: string | undefined; prefix: string },
+  page: Page,
   deadline: number,
 ): Promise<{ items: LineSummary[]; next: string | undefined }> {
   const { control, layout } = context;
   const parent = layout.lines(kind, namespace);
   await control.sync(parent, deadline);
-  const names = ((await unless(control.getChildren(parent, deadline), 'NO_NODE'))?.children ?? [])
-    .filter((name) => name.startsWith(page.prefix) && (page.after === undefined || name > page.after))
-    .sort();
+  const names = pageOfNames((await unless(control.getChildren(parent, deadline), 'NO_NODE'))?.children ?? [], page);
   const items: LineSummary[] = [];
   for (let i = 0; i < names.length; i += page.limit) {
     const batch = await Promise.all(

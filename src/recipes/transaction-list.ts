@@ -1,14 +1,14 @@
 /** Listing transactions, open ones and those that are kept as history, in the order of their ids. Those that can be decided are, before they are shown. */
 import { BUCKET_DIGITS } from '../leases/layout.js';
+import type { Page } from '../page.js';
 import { unless } from '../zookeeper/errors.js';
 import type { Coordination } from './coordination.js';
 import type { TransactionDecisions } from './transaction-decisions.js';
 import { lookAt, type TransactionLook } from './transaction-record.js';
 
-export interface TransactionPage {
-  limit: number;
-  after: string | undefined;
-  prefix: string;
+export interface TransactionPage extends Omit<Page, 'shows'> {
+  /** Whether whoever asks may see a transaction of these participants. */
+  readonly shows: (participants: readonly string[]) => boolean;
 }
 
 /** So many are read at once. */
@@ -42,7 +42,7 @@ export async function listTransactions(
     // One more than fit, which tells whether there is another page.
     for (let i = 0; i < ids.length && items.length <= page.limit; i += AT_ONCE) {
       const looks = await Promise.all(ids.slice(i, i + AT_ONCE).map(read));
-      items.push(...looks.filter((look) => look !== undefined));
+      items.push(...looks.filter((look) => look !== undefined).filter(({ record }) => page.shows(record.participants)));
     }
     if (items.length > page.limit) return { items: items.slice(0, page.limit), next: items[page.limit - 1]?.ref.id };
   }

@@ -4,9 +4,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Dispatcher } from 'undici';
+import type { Namespaces } from '../../src/http/permissions.js';
 import { Client, type CallOptions, type Reply } from './client.js';
-
-type Scopes = ('read' | 'use' | 'admin')[];
 
 export interface ApiKeys extends AsyncDisposable {
   /** For POSTERN_AUTH_FILE. */
@@ -16,7 +15,7 @@ export interface ApiKeys extends AsyncDisposable {
 }
 
 /** A key for each principal, with what it may do in which namespace. */
-export async function makeApiKeys(principals: Record<string, '*' | Record<string, Scopes>>): Promise<ApiKeys> {
+export async function makeApiKeys(principals: Record<string, Namespaces>): Promise<ApiKeys> {
   const dir = await mkdtemp(join(tmpdir(), 'postern-keys-'));
   const file = join(dir, 'keys.json');
   const secrets = new Map(Object.keys(principals).map((id) => [id, randomBytes(32).toString('base64url')]));

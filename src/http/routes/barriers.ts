@@ -15,7 +15,7 @@ import type { components } from '../contract.js';
 import type { Answer, EventStream, Exchange, Routes } from '../exchange.js';
 import { checkDraining, longPollOf, notModified } from './long-poll.js';
 import { stateStream } from './state-stream.js';
-import { namespaceOf, namespaceOfReader, pageOf, pageTokenOf } from './subject.js';
+import { namespaceOf, namespaceOfReader, pageOfAllowed, pageTokenOf } from './subject.js';
 
 type Schemas = components['schemas'];
 
@@ -93,8 +93,9 @@ class BarrierRoutes {
 
   async list(exchange: Exchange): Promise<Answer> {
     const { control, layout } = this.#context;
-    const parent = layout.barriers(namespaceOf(exchange, 'read'));
-    const { items, next } = await listBarriers(control, parent, pageOf(exchange), exchange.deadline);
+    const namespace = namespaceOf(exchange, 'read');
+    const parent = layout.barriers(namespace);
+    const { items, next } = await listBarriers(control, parent, pageOfAllowed(exchange, namespace), exchange.deadline);
     const body: Schemas['BarrierList'] = {
       items: items.map(({ name, ...barrier }) => describe(name, barrier)),
       ...pageTokenOf(next),

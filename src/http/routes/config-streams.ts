@@ -2,6 +2,7 @@
 import type { ConfigValue } from '../../recipes/config/entry.js';
 import { tooManyKeys, type ConfigObservers } from '../../recipes/config/observers.js';
 import { summaryOf, type KeySummary } from '../../recipes/config/view.js';
+import type { Page } from '../../page.js';
 import { instant } from '../../time.js';
 import type { components } from '../contract.js';
 import type { EventStream, Exchange } from '../exchange.js';
@@ -37,7 +38,7 @@ export function prefixStream(
   exchange: Exchange,
   observers: ConfigObservers,
   namespace: string,
-  prefix: string,
+  { prefix, shows }: Pick<Page, 'prefix' | 'shows'>,
 ): EventStream {
   return {
     ...maxMsOf(exchange),
@@ -55,9 +56,14 @@ export function prefixStream(
             return end();
           }
           if (first)
-            sink.send({ event: 'state', id: etag, data: { prefix, items: [...keys.values()].map(describeKey) } });
+            sink.send({
+              event: 'state',
+              id: etag,
+              data: { prefix, items: [...keys.values()].filter(({ key }) => shows(key)).map(describeKey) },
+            });
           else
             for (const { key, now } of changes) {
+              if (!shows(key)) continue;
               if (now === undefined) sink.send({ event: 'deleted', id: etag, data: { key } });
               else sink.send({ event: 'changed', id: etag, data: describeKey(now) });
             }

@@ -16,7 +16,7 @@ import { batchOf, etagsOf } from './config-batch.js';
 import { describeKey, keyStream, prefixStream } from './config-streams.js';
 import { matchesEtag } from './etag.js';
 import { guardOf } from './guard.js';
-import { namespaceOfReader, pageOf, pageTokenOf, requestIdOf } from './subject.js';
+import { namespaceOfReader, pageOfAllowed, pageTokenOf, requestIdOf } from './subject.js';
 
 type Schemas = components['schemas'];
 
@@ -125,8 +125,8 @@ class ConfigRoutes {
 
   async list(exchange: Exchange): Promise<Answer | EventStream> {
     const namespace = await namespaceOfReader(exchange, this.#context.leases);
-    const page = pageOf(exchange, KEY);
-    if (exchange.wantsEvents) return prefixStream(exchange, this.#observers, namespace, page.prefix);
+    const page = pageOfAllowed(exchange, namespace, 'read', KEY);
+    if (exchange.wantsEvents) return prefixStream(exchange, this.#observers, namespace, page);
     const stale = exchange.query['consistency'] === 'stale';
     const { items, next } = await listKeys(this.#context, namespace, page, exchange.deadline, stale);
     const body: Schemas['ConfigList'] = { items: items.map(describeKey), ...pageTokenOf(next) };
@@ -140,12 +140,17 @@ class ConfigRoutes {
     what: Parameters<typeof attemptOf>[2],
   ): ReturnType<ConfigWriter['write']> {
     const namespace = await namespaceOfReader(exchange, this.#context.leases, 'use');
+    const guard = guardOf(exchange);
+    // Whether the hold is current is what a reader of the lock may know, and whoever holds it does.
+    if (guard !== undefined) exchange.authorize(['use', 'read'], namespace, guard);
+    for (const { type, key } of operations)
+      exchange.authorize(type === 'check' ? ['read', 'use'] : 'use', namespace, { name: key });
     const attempt: Attempt =
       requestId === undefined ? newAttempt() : attemptOf(['config', namespace, exchange.principal.id], requestId, what);
     return this.#writer.write({
       namespace,
       operations,
-      guard: guardOf(exchange),
+      guard,
       attempt,
       deadline: exchange.deadline,
     });

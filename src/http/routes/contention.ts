@@ -16,7 +16,7 @@ function showContention({ contention }: Coordination, exchange: Exchange): Promi
   const { top = 20 } = exchange.query as { top?: number };
   const body: Schemas['Contention'] = {
     windowMs: CONTENTION_WINDOW_MS,
-    items: contention.top(namespace, top),
+    items: contention.top(namespace, top, (kind, name) => exchange.allows('read', namespace, { kind, name })),
   };
   return Promise.resolve({ status: 200, body });
 }

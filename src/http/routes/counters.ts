@@ -9,7 +9,7 @@ import type { components } from '../contract.js';
 import type { Answer, EventStream, Exchange, Routes } from '../exchange.js';
 import { checkDraining, longPollOf, notModified } from './long-poll.js';
 import { stateStream } from './state-stream.js';
-import { namespaceOfReader, pageOf, pageTokenOf, requestIdOf } from './subject.js';
+import { namespaceOfReader, pageOfAllowed, pageTokenOf, requestIdOf } from './subject.js';
 
 type Schemas = components['schemas'];
 
@@ -82,7 +82,7 @@ async function watch(context: Coordination, observers: CounterObservers, exchang
 
 async function list(context: Coordination, exchange: Exchange): Promise<Answer> {
   const namespace = await namespaceOfReader(exchange, context.leases);
-  const page = pageOf(exchange);
+  const page = pageOfAllowed(exchange, namespace);
   const { items, next } = await listCounters(context, namespace, page, exchange.deadline, isStale(exchange));
   const body: Schemas['CounterList'] = { items, ...pageTokenOf(next) };
   return { status: 200, body };

@@ -16,7 +16,7 @@ import type { components } from '../contract.js';
 import type { Answer, EventStream, Exchange, Routes } from '../exchange.js';
 import { checkDraining, longPollOf, notModified } from './long-poll.js';
 import { stateStream } from './state-stream.js';
-import { leaseOf, namespaceOf, namespaceOfReader, pageOf, pageTokenOf, requestIdOf } from './subject.js';
+import { leaseOf, namespaceOf, namespaceOfReader, pageOf, pageOfAllowed, pageTokenOf, requestIdOf } from './subject.js';
 
 type Schemas = components['schemas'];
 
@@ -138,7 +138,12 @@ class DoubleBarrierRoutes {
 
   async list(exchange: Exchange): Promise<Answer> {
     const namespace = namespaceOf(exchange, 'read');
-    const { items, next } = await listDoubleBarriers(this.#context, namespace, pageOf(exchange), exchange.deadline);
+    const { items, next } = await listDoubleBarriers(
+      this.#context,
+      namespace,
+      pageOfAllowed(exchange, namespace),
+      exchange.deadline,
+    );
     const body: Schemas['DoubleBarrierList'] = {
       items: items.map(({ name, round, size, memberCount }) => ({
         ...describeRound(name, round),

@@ -21,7 +21,7 @@ import type { Answer, EventStream, Exchange, Routes } from '../exchange.js';
 import { matchesEtag } from './etag.js';
 import { lockHeld } from './lock-held.js';
 import { holderStream } from './holder-stream.js';
-import { leaseOf, namespaceOfReader, pageOf, pageTokenOf, positionPageOf, requestIdOf } from './subject.js';
+import { leaseOf, namespaceOfReader, pageOfAllowed, pageTokenOf, positionPageOf, requestIdOf } from './subject.js';
 
 type Schemas = components['schemas'];
 
@@ -133,7 +133,12 @@ class ElectionRoutes {
 
   async list(exchange: Exchange): Promise<Answer> {
     const namespace = await namespaceOfReader(exchange, this.#context.leases);
-    const { items, next } = await listElections(this.#context, namespace, pageOf(exchange), exchange.deadline);
+    const { items, next } = await listElections(
+      this.#context,
+      namespace,
+      pageOfAllowed(exchange, namespace),
+      exchange.deadline,
+    );
     const body: Schemas['ElectionList'] = {
       items: items.map(({ name, leader, candidateCount }) => ({
         name,

@@ -12,7 +12,7 @@ import type { components } from '../contract.js';
 import type { Answer, EventStream, Exchange, Routes } from '../exchange.js';
 import { checkDraining, longPollOf, notModified } from './long-poll.js';
 import { stateStream } from './state-stream.js';
-import { leaseOf, namespaceOf, namespaceOfReader, pageOf, pageTokenOf } from './subject.js';
+import { leaseOf, namespaceOf, namespaceOfReader, pageOf, pageOfAllowed, pageTokenOf } from './subject.js';
 
 type Schemas = components['schemas'];
 
@@ -126,7 +126,12 @@ class GroupRoutes {
 
   async list(exchange: Exchange): Promise<Answer> {
     const namespace = namespaceOf(exchange, 'read');
-    const { items, next } = await listGroups(this.#context, namespace, pageOf(exchange), exchange.deadline);
+    const { items, next } = await listGroups(
+      this.#context,
+      namespace,
+      pageOfAllowed(exchange, namespace),
+      exchange.deadline,
+    );
     const body: Schemas['GroupList'] = { items, ...pageTokenOf(next) };
     return { status: 200, body };
   }

@@ -14,7 +14,7 @@ import { instant } from '../../time.js';
 import type { components } from '../contract.js';
 import type { Answer, EventStream, Exchange, Routes, ServerEvent } from '../exchange.js';
 import { problemOf } from '../problem.js';
-import { leaseOf, namespaceOf, pageOf, pageTokenOf, requestIdOf } from './subject.js';
+import { leaseOf, namespaceOf, pageOfAllowed, pageTokenOf, requestIdOf } from './subject.js';
 
 type Schemas = components['schemas'];
 
@@ -134,7 +134,7 @@ async function endOwnLease(context: Coordination, exchange: Exchange): Promise<A
 
 async function listLeases(leases: Leases, exchange: Exchange): Promise<Answer> {
   const namespace = namespaceOf(exchange, 'admin');
-  const { items, next } = await leases.list(namespace, pageOf(exchange), exchange.deadline);
+  const { items, next } = await leases.list(namespace, pageOfAllowed(exchange, namespace, 'admin'), exchange.deadline);
   const list: Schemas['LeaseList'] = {
     items: items.map((record) => summarize(record, namespace)),
     ...pageTokenOf(next),

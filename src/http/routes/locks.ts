@@ -29,7 +29,7 @@ import {
   leaseOf,
   namespaceOf,
   namespaceOfReader,
-  pageOf,
+  pageOfAllowed,
   pageTokenOf,
   positionPageOf,
   requestIdOf,
@@ -208,7 +208,13 @@ class LineRoutes {
 
   async list(exchange: Exchange): Promise<Answer> {
     const namespace = await namespaceOfReader(exchange, this.#context.leases);
-    const { items, next } = await listLines(this.#context, this.#kind, namespace, pageOf(exchange), exchange.deadline);
+    const { items, next } = await listLines(
+      this.#context,
+      this.#kind,
+      namespace,
+      pageOfAllowed(exchange, namespace),
+      exchange.deadline,
+    );
     const body: Schemas['LockList'] = {
       items: items.map(({ name, limit, permitsHeld, holders, holderCount, waiterCount, oldestWaitSince }) => ({
         name,

@@ -15,6 +15,7 @@ export async function acquireManyLocks(context: Coordination, exchange: Exchange
   const { waitMs = 0, names } = body;
   const requestId = requestIdOf(exchange, body);
   const lease = await leaseOf(exchange, context.leases);
+  for (const name of names) exchange.authorize('use', lease.namespace, { name });
   const result = await acquireLocks(context, lease, {
     names,
     requestId,

@@ -17,7 +17,7 @@ import type { components } from '../contract.js';
 import type { Answer, EventStream, Exchange, Routes, Scope } from '../exchange.js';
 import { problemOf } from '../problem.js';
 import { cursorOf, pageTokenOfCursor, showClaimed, showMessage, showPeeked, showQueue } from './queue-words.js';
-import { leaseOf, namespaceOf, namespaceOfReader, pageOf, pageTokenOf, requestIdOf } from './subject.js';
+import { leaseOf, namespaceOf, namespaceOfReader, pageOfAllowed, pageTokenOf, requestIdOf } from './subject.js';
 
 type Schemas = components['schemas'];
 
@@ -69,7 +69,7 @@ class QueueRoutes {
       this.#context,
       this.#queues,
       namespace,
-      pageOf(exchange),
+      pageOfAllowed(exchange, namespace),
       exchange.deadline,
     );
     const body: Schemas['QueueList'] = { items, ...pageTokenOf(next) };
@@ -115,6 +115,7 @@ class QueueRoutes {
       );
     if (deadLetterQueue === name)
       throw new InvalidError('deadLetterQueue', deadLetterQueue, 'another queue than the one that it is for');
+    if (deadLetterQueue !== undefined) exchange.authorize('use', namespace, { name: deadLetterQueue });
     const config: QueueConfig = { ...body, dedupWindowMs: body.dedupWindowMs ?? DEDUP_WINDOW_MS };
     const made = await configureQueue(this.#context, this.#queues, namespace, name, config, exchange.deadline);
     return { status: made ? 201 : 200, body: await this.#describe(exchange) };
@@ -252,6 +253,7 @@ class QueueRoutes {
 
   async redrive(exchange: Exchange): Promise<Answer> {
     const { to } = exchange.body as Schemas['RedriveRequest'];
+    exchange.authorize(['use', 'admin'], namespaceOf(exchange, 'admin'), { name: to });
     const queue = await this.#expect(exchange, 'admin');
     if (to === queue.name) throw new InvalidError('to', to, 'another queue than the one that is redriven');
     const { count, claimed, complete } = await redrive(queue, to, exchange.deadline);

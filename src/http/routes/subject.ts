@@ -3,6 +3,7 @@ import { InvalidError, PosternError } from '../../errors.js';
 import { DEFAULT_NAMESPACE } from '../../leases/layout.js';
 import type { Lease } from '../../leases/lease.js';
 import type { Leases } from '../../leases/leases.js';
+import { type Page } from '../../page.js';
 import type { Exchange, Scope } from '../exchange.js';
 
 const PAGE_KEY = /^[A-Za-z0-9._~-]{1,200}$/;
@@ -42,17 +43,20 @@ export function requestIdOf(exchange: Exchange, body: { requestId?: string | und
   return body.requestId ?? exchange.idempotencyKey ?? '';
 }
 
-/** The page that a list request asks for. @param pattern of the keys that its tokens stand for */
-export function pageOf(
-  exchange: Exchange,
-  pattern = PAGE_KEY,
-): { limit: number; after: string | undefined; prefix: string } {
+/** The page that a request for a list inside one thing asks for. @param pattern of the keys that its tokens stand for */
+export function pageOf(exchange: Exchange, pattern = PAGE_KEY): Page {
   const { limit, pageToken, prefix } = exchange.query as { limit?: number; pageToken?: string; prefix?: string };
   return {
     limit: limit ?? 100,
     after: pageToken === undefined ? undefined : readPageToken(pageToken, pattern),
     prefix: prefix ?? '',
+    shows: () => true,
   };
+}
+
+/** The page that a request for a list of names asks for, of which the caller sees those for which it has the scope. */
+export function pageOfAllowed(exchange: Exchange, namespace: string, scope: Scope = 'read', pattern = PAGE_KEY): Page {
+  return { ...pageOf(exchange, pattern), shows: (name) => exchange.allows(scope, namespace, { name }) };
 }
 
 /** The page of a list whose entries are numbered: its tokens are positions. */

@@ -48,6 +48,7 @@ class TransactionRoutes {
     const body = exchange.body as Schemas['CreateTransactionRequest'];
     const { participants, deadlineMs, data } = body;
     const namespace = namespaceOf(exchange, 'use');
+    for (const name of participants) exchange.authorize('use', namespace, { name });
     const look = await this.#transactions.create(
       {
         namespace,
@@ -68,7 +69,10 @@ class TransactionRoutes {
       this.#context,
       this.#transactions.decisions,
       namespace,
-      pageOf(exchange),
+      {
+        ...pageOf(exchange),
+        shows: (participants) => participants.some((name) => exchange.allows('read', namespace, { name })),
+      },
       exchange.deadline,
     );
     const body: Schemas['TransactionList'] = { items: items.map(summarize), ...pageTokenOf(next) };
@@ -86,6 +90,7 @@ class TransactionRoutes {
       consistency === 'stale'
         ? await this.#transactions.showStale(ref, exchange.deadline)
         : await this.#transactions.show(ref, exchange.deadline, waitMs > 0);
+    checkReader(exchange, look);
     if (waitMs > 0) {
       const lease = await this.#touched(exchange);
       const waits = known === undefined ? stateOf(look) === 'open' : isKnown(look.etag);
@@ -101,12 +106,14 @@ class TransactionRoutes {
     const namespace = await namespaceOfReader(exchange, this.#context.leases);
     const ref = this.#refOf(exchange, namespace);
     const look = await this.#transactions.show(ref, exchange.deadline, true); // none is an answer, not a stream
+    checkReader(exchange, look);
     return stateStream(exchange, (subscriber) => this.#transactions.subscribe(look, subscriber), summarize);
   }
 
   async join(exchange: Exchange): Promise<Answer> {
     const { participant } = exchange.body as Schemas['JoinTransactionRequest'];
     const lease = await leaseOf(exchange, this.#context.leases);
+    exchange.authorize('use', lease.namespace, { name: participant });
     const ref = this.#refOf(exchange, lease.namespace);
     const { deadline } = exchange;
     const joined = await this.#transactions.participants.join({ lease, ref, participant, deadline });
@@ -116,6 +123,7 @@ class TransactionRoutes {
   async vote(exchange: Exchange): Promise<Answer> {
     const { participant, vote, waitMs = 0 } = exchange.body as Schemas['VoteRequest'];
     const lease = await leaseOf(exchange, this.#context.leases);
+    exchange.authorize('use', lease.namespace, { name: participant });
     const ref = this.#refOf(exchange, lease.namespace);
     const { deadline } = exchange;
     const voted = await this.#transactions.participants.vote({ lease, ref, participant, deadline }, vote);
@@ -131,7 +139,9 @@ class TransactionRoutes {
     const namespace = namespaceOfEither(exchange);
     const ref = this.#refOf(exchange, namespace);
     const { record } = await this.#transactions.show(ref, exchange.deadline, true);
-    if (record.principal !== exchange.principal.id) exchange.authorize('admin', namespace);
+    if (record.principal !== exchange.principal.id) {
+      for (const name of record.participants) exchange.authorize('admin', namespace, { name });
+    }
     return { status: 200, body: describe(await this.#transactions.abort(ref, reason, exchange.deadline)) };
   }
 
@@ -165,6 +175,13 @@ class TransactionRoutes {
   #refOf(exchange: Exchange, namespace: string): TransactionRef {
     return this.#transactions.ref(namespace, exchange.params['id'] as string);
   }
+}
+
+/** A transaction is that of its participants: whoever may read one of them sees what becomes of it. */
+function checkReader(exchange: Exchange, { ref, record }: TransactionLook): void {
+  const mayRead = (name: string): boolean => exchange.allows('read', ref.namespace, { name });
+  if (!record.participants.some(mayRead))
+    exchange.authorize('read', ref.namespace, { name: record.participants[0] ?? '' });
 }
 
 /** Whether it has to be `admin` only the transaction tells; who has neither scope is told nothing of it. */

@@ -1,4 +1,5 @@
 /** What everybody may see of the configuration: one key, or all below a prefix. Up to date: read after a `sync`, unless asked otherwise. */
+import type { Page } from '../../page.js';
 import { fullJitter, pause } from '../../time.js';
 import { isTransient, unless } from '../../zookeeper/errors.js';
 import type { NodeData } from '../../zookeeper/operations.js';
@@ -56,25 +57,18 @@ export function summaryOf(key: string, { etag, contentType, bytes, modifiedAt }:
   return { key, etag, contentType, bytes: bytes.length, modifiedAt };
 }
 
-export interface KeyPage {
-  limit: number;
-  /** The last key of the page before. */
-  after: string | undefined;
-  prefix: string;
-}
-
 /** Keys in the order of the tree: by their names level by level, each before those below it. */
 export async function listKeys(
   context: Context,
   namespace: string,
-  page: KeyPage,
+  page: Page,
   deadline: number,
   stale: boolean,
 ): Promise<{ items: KeySummary[]; next: string | undefined }> {
   const items: KeySummary[] = [];
   if (!stale) await context.control.sync(context.layout.config(namespace), deadline);
   const full = await walkKeys(context, namespace, page, deadline, (key, value) => {
-    items.push(summaryOf(key, value));
+    if (page.shows(key)) items.push(summaryOf(key, value));
     return items.length <= page.limit;
   });
   if (!full) items.pop();
@@ -85,7 +79,7 @@ export async function listKeys(
 export async function walkKeys(
   { control, layout }: Context,
   namespace: string,
-  { prefix, after }: Pick<KeyPage, 'prefix' | 'after'>,
+  { prefix, after }: Pick<Page, 'prefix' | 'after'>,
   deadline: number,
   visit: (key: string, value: ConfigValue) => boolean,
 ): Promise<boolean> {

@@ -1,4 +1,5 @@
 /** What everybody may see of counters. Up to date: read after a `sync`, unless asked otherwise. */
+import { pageOfNames, type Page } from '../../page.js';
 import { unless } from '../../zookeeper/errors.js';
 import type { Coordination } from '../coordination.js';
 import { readNodes } from '../read-nodes.js';
@@ -27,15 +28,13 @@ export async function readCounter(
 export async function listCounters(
   { control, layout }: Context,
   namespace: string,
-  page: { limit: number; after: string | undefined; prefix: string },
+  page: Page,
   deadline: number,
   stale: boolean,
 ): Promise<{ items: { name: string; value: number }[]; next: string | undefined }> {
   const parent = layout.counters(namespace);
   if (!stale) await control.sync(parent, deadline);
-  const names = ((await unless(control.getChildren(parent, deadline), 'NO_NODE'))?.children ?? [])
-    .filter((name) => name.startsWith(page.prefix) && (page.after === undefined || name > page.after))
-    .sort();
+  const names = pageOfNames((await unless(control.getChildren(parent, deadline), 'NO_NODE'))?.children ?? [], page);
   const shown = names.slice(0, page.limit);
   const nodes = await readNodes(
     control,

@@ -1,4 +1,5 @@
 /** What everybody may see of queues. Up to date: read after a `sync`, unless asked otherwise. */
+import { pageOfNames, type Page } from '../../page.js';
 import { unless } from '../../zookeeper/errors.js';
 import type { ControlSession } from '../../zookeeper/control-session.js';
 import type { MultiReadResult } from '../../zookeeper/operations.js';
@@ -144,15 +145,13 @@ export async function listQueues(
   context: Coordination,
   queues: Queues,
   namespace: string,
-  page: { limit: number; after: string | undefined; prefix: string },
+  page: Page,
   deadline: number,
 ): Promise<{ items: QueueSummary[]; next: string | undefined }> {
   const { control, layout } = context;
   const directory = layout.queues(namespace);
   await control.sync(directory, deadline);
-  const names = ((await unless(control.getChildren(directory, deadline), 'NO_NODE'))?.children ?? [])
-    .filter((name) => name.startsWith(page.prefix) && (page.after === undefined || name > page.after))
-    .sort();
+  const names = pageOfNames((await unless(control.getChildren(directory, deadline), 'NO_NODE'))?.children ?? [], page);
   const items: QueueSummary[] = [];
   for (const name of names) {
     if (items.length === page.limit) return { items, next: items.at(-1)?.name };
