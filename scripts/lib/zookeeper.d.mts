@@ -1,3 +1,11 @@
+import type { ChildProcess } from 'node:child_process';
+
+/** The child ends with this process, however that ends; `signal` is sent first, KILL after `graceSeconds`. */
+export function endWithParent(
+  child: ChildProcess,
+  options?: { watchParent?: boolean; signal?: 'TERM' | 'KILL'; graceSeconds?: number },
+): void;
+
 export interface Provided {
   /** Exact version, for instance 3.9.5. */
   version: string;
@@ -14,6 +22,9 @@ export function provideZooKeeper(options: {
   archive?: string | undefined;
   log?: (line: string) => void;
 }): Promise<Provided>;
+
+/** Makes `dist/` when it is missing or older than a source. */
+export function build(log: (line: string) => void): Promise<void>;
 
 /** The command that starts Java; throws one sentence when there is none. */
 export function checkJava(): Promise<string>;

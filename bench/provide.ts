@@ -1,0 +1,164 @@
+/**
+ * The systems that Postern is compared with, each got once through the client of the place where it is published, into `.cache/bench`. Nothing is
+ * installed on the machine. What cannot be had is told by its error, which the report shows.
+ */
+import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { mkdir, mkdtemp, readdir, rename, rm, writeFile } from 'node:fs/promises';
+import { delimiter, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const ETCD = 'v3.7.3';
+const CURATOR = '5.9.0';
+const KAZOO = '2.11.0';
+/** With the libraries that a bare system lacks. */
+const DEBIAN_PACKAGES = [
+  'redis-server',
+  'redis-tools',
+  'beanstalkd',
+  'webdis',
+  'libjemalloc2',
+  'liblzf1',
+  'libhiredis0.14',
+  'libb64-0d',
+  'libevent-2.1-7',
+  'libmsgpackc2',
+];
+const MAVEN_PLUGIN = 'org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies';
+const WITHIN_MS = 10 * 60_000;
+
+const HERE = fileURLToPath(new URL('.', import.meta.url));
+const HOME = fileURLToPath(new URL('../.cache/bench', import.meta.url));
+
+export interface Program {
+  readonly version: string;
+  readonly command: string;
+  /** Before those of a run. */
+  readonly args: readonly string[];
+  readonly env: NodeJS.ProcessEnv;
+}
+
+export type PeerName = 'etcd' | 'curator' | 'kazoo' | 'redis' | 'webdis' | 'beanstalkd';
+
+export const PEERS: Record<PeerName, () => Promise<Program>> = {
+  etcd: once(etcd),
+  curator: once(curator),
+  kazoo: once(kazoo),
+  redis: once(() => debianProgram('redis-server')),
+  webdis: once(() => debianProgram('webdis')),
+  beanstalkd: once(() => debianProgram('beanstalkd')),
+};
+
+/** The released module with its own main function, since `go install` refuses modules that replace others. */
+async function etcd(): Promise<Program> {
+  const dir = await provide(`etcd-${ETCD}`, async (made) => {
+    await writeFile(
+      join(made, 'main.go'),
+      'package main\n\nimport (\n\t"os"\n\n\t"go.etcd.io/etcd/server/v3/etcdmain"\n)\n\nfunc main() { etcdmain.Main(os.Args) }\n',
+    );
+    await writeFile(
+      join(made, 'go.mod'),
+      `module bench/etcd\n\ngo 1.25\n\nrequire go.etcd.io/etcd/server/v3 ${ETCD}\n`,
+    );
+    const options = { cwd: made, env: { ...process.env, CGO_ENABLED: '0', GOFLAGS: '-buildvcs=false' } };
+    await must('go', ['mod', 'tidy'], options);
+    await must('go', ['build', '-ldflags=-s -w', '-o', 'etcd', '.'], options);
+  });
+  return { version: ETCD, command: join(dir, 'etcd'), args: [], env: process.env };
+}
+
+async function curator(): Promise<Program> {
+  const dir = await provide(`curator-${CURATOR}`, async (made) => {
+    await writeFile(join(made, 'pom.xml'), pomOfCurator());
+    await must('mvn', [
+      ...['-q', '-B', '-f', join(made, 'pom.xml'), MAVEN_PLUGIN],
+      ...['-DincludeScope=runtime', `-DoutputDirectory=${join(made, 'lib')}`],
+    ]);
+  });
+  // Compiled each time: it takes a second, and the source is ours.
+  const classes = join(dir, 'classes');
+  await must('javac', ['-cp', join(dir, 'lib', '*'), '-d', classes, join(HERE, 'peers', 'CuratorBench.java')]);
+  const classpath = [classes, join(dir, 'lib', '*')].join(delimiter);
+  return {
+    version: CURATOR,
+    command: 'java',
+    args: ['-XX:+UseSerialGC', '-Xmx512m', '-XX:-UsePerfData', '-cp', classpath, 'CuratorBench'],
+    env: process.env,
+  };
+}
+
+function pomOfCurator(): string {
+  return `<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>postern</groupId><artifactId>curator-runtime</artifactId><version>1</version><packaging>pom</packaging>
+  <dependencies><dependency>
+    <groupId>org.apache.curator</groupId><artifactId>curator-recipes</artifactId><version>${CURATOR}</version>
+  </dependency></dependencies>
+</project>
+`;
+}
+
+async function kazoo(): Promise<Program> {
+  const dir = await provide(`kazoo-${KAZOO}`, async (made) => {
+    await must('python3', ['-m', 'pip', 'install', '-q', '--target', join(made, 'lib'), `kazoo==${KAZOO}`]);
+  });
+  const env = { ...process.env, PYTHONPATH: join(dir, 'lib') };
+  return { version: KAZOO, command: 'python3', args: [join(HERE, 'peers', 'kazoo_bench.py')], env };
+}
+
+const debian = once(() =>
+  provide('debian', async (made) => {
+    const download = () => must('apt-get', ['download', '-q', ...DEBIAN_PACKAGES], { cwd: made });
+    await download().catch(async () => {
+      await must('apt-get', ['update', '-qq']);
+      await download();
+    });
+    for (const name of await readdir(made))
+      if (name.endsWith('.deb')) await must('dpkg', ['-x', join(made, name), made]);
+  }),
+);
+
+/** Of an unpacked package, so that no service starts. */
+async function debianProgram(name: string): Promise<Program> {
+  const dir = await debian();
+  const packages = (await readdir(dir)).find((file) => file.startsWith(`${name}_`));
+  const libraries = ['x86_64-linux-gnu', 'aarch64-linux-gnu'].map((triplet) => join(dir, 'usr', 'lib', triplet));
+  return {
+    version: packages?.split('_')[1]?.replace('%3a', ':') ?? 'of Debian',
+    command: join(dir, 'usr', 'bin', name),
+    args: [],
+    env: { ...process.env, LD_LIBRARY_PATH: libraries.filter((path) => existsSync(path)).join(delimiter) },
+  };
+}
+
+/** Fills a directory under a name of its own and renames it: a run that was cut off leaves no half of a tool. */
+async function provide(name: string, fill: (dir: string) => Promise<void>): Promise<string> {
+  const dir = join(HOME, name);
+  if (existsSync(dir)) return dir;
+  console.error(`getting ${name} (once)`);
+  await mkdir(HOME, { recursive: true });
+  const made = await mkdtemp(join(HOME, `.${name}-`));
+  try {
+    await fill(made);
+    await rename(made, dir).catch((error: unknown) => {
+      if (!existsSync(dir)) throw error; // another run was faster
+    });
+  } finally {
+    await rm(made, { recursive: true, force: true });
+  }
+  return dir;
+}
+
+function must(command: string, args: readonly string[], options: { cwd?: string; env?: NodeJS.ProcessEnv } = {}) {
+  return new Promise<string>((resolve, reject) => {
+    execFile(command, args, { timeout: WITHIN_MS, maxBuffer: 2 ** 26, ...options }, (error, stdout, stderr) => {
+      if (error === null) resolve(stdout);
+      else reject(new Error(`\`${command}\`: ${(stderr.trim() || error.message).split('\n').slice(-3).join(' ')}`));
+    });
+  });
+}
+
+function once<T>(get: () => Promise<T>): () => Promise<T> {
+  let got: Promise<T> | undefined;
+  return () => (got ??= get());
+}
