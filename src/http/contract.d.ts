@@ -1837,7 +1837,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a queue
-         * @description With messages in it 409 `conflict`, unless `force` is true. A queue of the same name that is made later is another one: no claim of the old one
+         * @description With messages in it 409 `conflict`, unless `force` is true: a message whose push was answered is not lost to a deletion that crosses it. A queue of the same name that is made later is another one: no claim of the old one
          *     means anything in it. A queue that is not there is 204, so that this can be repeated. Scope: `admin` on queues.
          */
         delete: operations["deleteQueue"];

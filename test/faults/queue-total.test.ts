@@ -285,7 +285,7 @@ test(
 
 test(
   'every message is acknowledged once and in order, while leaders of the ensemble are killed',
-  { timeout: scaled(180_000) + IN_ENSEMBLE * 20 },
+  { timeout: scaled(180_000) + IN_ENSEMBLE * 100 },
   async () => {
     await using ensemble = await startEnsemble();
     await run({

@@ -10,7 +10,8 @@
  *   pushers/<lane>                     the number of the last transaction of that lane (`push-lane.ts`)
  *
  * PPP is the priority, n the number of the segment, both padded so that their order as text is their order.
- * A version above 0 says: of a segment that it is sealed, of the data directory that the queue was deleted.
+ * A version above 0 says: of a segment that it is sealed, of the data directory that the queue was deleted. That of `pushers` counts the
+ * priorities that came into use since the queue was made: a deletion that does not know all of them fails.
  */
 import type { MultiOperation } from '../../zookeeper/operations.js';
 import { formatSequence, parseSequence } from '../../zookeeper/paths.js';

@@ -77,7 +77,11 @@ export class Tails {
   async #create(priority: number, deadline: number): Promise<boolean> {
     try {
       await this.#control.multi(
-        [{ type: 'check', path: this.#paths.data, version: 0 }, ...createPriority(this.#paths, priority)],
+        [
+          { type: 'check', path: this.#paths.data, version: 0 },
+          { type: 'setData', path: this.#paths.pushers, data: Buffer.alloc(0) },
+          ...createPriority(this.#paths, priority),
+        ],
         deadline,
       );
       return true;
