@@ -115,7 +115,7 @@ const SETTINGS = {
     {
       env: 'POSTERN_AUTH_FILE',
       sentence:
-        'JSON file of API keys, read again when it changes; without it everybody may do everything, on loopback only.',
+        'JSON file of API keys (`make-key` makes them), read again when it changes; without it everybody may do everything, on loopback only.',
     },
     'the path of a file',
     /./,

@@ -1,11 +1,24 @@
-/** The process: settings, gateway, signals. */
+/** The process: settings, gateway, signals. With `make-key` it makes an API key instead. */
+import { MAKE_KEY_USAGE, makeKey } from './cli/make-key.js';
 import { ConfigError, loadConfig, settingsHelp } from './config.js';
 import { startGateway } from './gateway.js';
 import { createLog } from './log.js';
 
+const [command, ...args] = process.argv.slice(2);
+
 if (process.argv.includes('--help')) {
-  console.log(settingsHelp());
+  console.log(`Commands (without one the gateway starts):\n  ${MAKE_KEY_USAGE}\n\n${settingsHelp()}`);
   process.exit(0);
+}
+
+if (command === 'make-key') {
+  try {
+    process.stdout.write(makeKey(args));
+    process.exit(0);
+  } catch (error) {
+    console.error(`${(error as Error).message}.\n\n${MAKE_KEY_USAGE}`);
+    process.exit(1);
+  }
 }
 
 try {

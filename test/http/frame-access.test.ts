@@ -263,8 +263,12 @@ describe('the file of API keys', () => {
   });
 
   it('takes the entries that make-key prints', async () => {
-    const script = fileURLToPath(new URL('../../src/cli/make-key.ts', import.meta.url));
-    const output = execFileSync(process.execPath, ['--import', 'tsx', script, 'ci', 'prod'], { encoding: 'utf8' });
+    const script = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+    const output = execFileSync(
+      process.execPath,
+      ['--import', 'tsx', script, 'make-key', '--id', 'ci', '--namespaces', 'prod=read,use'],
+      { encoding: 'utf8' },
+    );
     const [key = '', ...entry] = output.split('\n');
     await using frame = await startFrame({
       routes,
