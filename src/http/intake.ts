@@ -41,7 +41,7 @@ export class Intake {
     const type = negotiate(headers.accept, operation.types);
     if (type === undefined && operation.types.length > 0) throw notAcceptable(operation.types);
     const validator = this.#validators.get(operation.operationId) as OperationValidator;
-    const query = validator.checkTarget(params, target.query, headers);
+    const query = validator.checkTarget(params, target.query(), headers);
     const body = await this.#readBody(call, operation, validator);
     const wantsEvents = type === 'text/event-stream';
     if (wantsEvents || isWaiting(query) || isWaiting(body)) this.#admitWaiter(call);

@@ -10,7 +10,11 @@ export const TARGET_BYTES_MAX = 8192;
 export interface RequestTarget {
   /** The decoded segments of the path. */
   readonly segments: string[];
-  readonly query: ReadonlyMap<string, string>;
+  /**
+   * Read once it is known what is asked and by whom: a stranger is not told what is wrong with it.
+   * @throws PosternError `malformed`, or `invalid` for a parameter that stands there twice
+   */
+  readonly query: () => ReadonlyMap<string, string>;
   /** Host and port of a target in absolute form, which then count instead of the `Host` header. */
   readonly authority: string | undefined;
 }
@@ -19,7 +23,7 @@ const NAME_SHOWN_MAX = 60;
 const ABSOLUTE_FORM = /^https?:\/\/([^/?#]*)/i;
 const NO_QUERY: ReadonlyMap<string, string> = new Map();
 
-/** @throws PosternError `uri-too-long`, `malformed`, or `invalid` for a query parameter that stands there twice. */
+/** @throws PosternError `uri-too-long` or `malformed`. */
 export function parseTarget(url: string): RequestTarget {
   if (url.length > TARGET_BYTES_MAX) {
     throw new PosternError(
@@ -38,7 +42,7 @@ export function parseTarget(url: string): RequestTarget {
     throw new PosternError('malformed', 'The request target is not a path.');
   return {
     segments: path.slice(1).split('/').map(decode),
-    query: mark === -1 ? NO_QUERY : parseQuery(local.slice(mark + 1)),
+    query: () => (mark === -1 ? NO_QUERY : parseQuery(local.slice(mark + 1))),
     authority: authority?.[1],
   };
 }

@@ -89,6 +89,8 @@ function createListener(face: Face, logger: Logger, times: ServerTimeouts): Serv
     // The frame refuses such requests itself, with a problem that has a body and a trace id.
     requireHostHeader: false,
   });
+  // Node drops what comes after the 2 000th without a word, and it may be the length of the body; their bytes are bounded.
+  server.maxHeadersCount = 0;
   server.on('request', errors.onRequest).on('request', face.listener);
   // The body reader says "100 Continue" when it is ready for the body, and a body that is too large is refused before it is sent.
   server.on('checkContinue', errors.onRequest).on('checkContinue', face.listener);

@@ -218,7 +218,8 @@ describe('with API keys', () => {
   });
 
   it('a stranger learns nothing from a bad request', async () => {
-    expect((await send(frame.url, 'get', '/v1/locks/%20?limit=0')).status).toBe(401);
+    for (const query of ['limit=0', 'colour=1', 'limit=1&limit=1', 'limit=%zz'])
+      expect((await send(frame.url, 'get', `/v1/locks/%20?${query}`)).status).toBe(401);
   });
 });
 

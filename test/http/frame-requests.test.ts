@@ -396,6 +396,12 @@ describe('the limits of a request line and its headers', () => {
     expectRefused(await send(frame.url, 'get', path(40_000)), 414, 'uri-too-long');
   });
 
+  it('are no limit on how many headers there are: the last of thousands counts like the first', async () => {
+    const many = Array.from({ length: 2_500 }, (_, index) => `${index}:\r\n`).join('');
+    const bytes = `POST /v1/locks/a/acquire HTTP/1.1\r\nHost: localhost\r\n${many}Content-Length: 14\r\n\r\n{"waitMs": -1}`;
+    expectRefused(await sendRaw(frame.url, bytes, 'post', '/v1/locks/a/acquire'), 422, 'invalid');
+  });
+
   it('are 16 KiB for all headers', async () => {
     expect((await send(frame.url, 'get', '/v1/locks', (test) => test.set('X-Long', 'x'.repeat(15_000)))).status).toBe(
       200,

@@ -34,8 +34,9 @@ export function expectContract(method: string, path: string, answer: CheckedAnsw
 
 function complaintsOf(method: string, path: string, answer: CheckedAnswer): string[] {
   const match = router.match(method, segmentsOf(path));
-  if (match === undefined) return unmatchedComplaints(answer, [404]);
-  if ('allow' in match) return method === 'OPTIONS' ? optionsComplaints(answer) : unmatchedComplaints(answer, [405]);
+  if (match === undefined) return unmatchedComplaints(answer, [404], method);
+  if ('allow' in match)
+    return method === 'OPTIONS' ? optionsComplaints(answer) : unmatchedComplaints(answer, [405], method);
   const { operation } = match;
   const described = operation.responses[String(answer.status)];
   if (described === undefined) return [`${operation.operationId} has no response ${answer.status}`];
@@ -48,7 +49,7 @@ function complaintsOf(method: string, path: string, answer: CheckedAnswer): stri
 }
 
 /** What is refused before an operation is known: only the listed statuses, and those of a bad request line. */
-function unmatchedComplaints(answer: CheckedAnswer, statuses: readonly number[]): string[] {
+function unmatchedComplaints(answer: CheckedAnswer, statuses: readonly number[], method: string): string[] {
   const names: Record<number, string> = {
     400: 'BadRequest',
     403: 'Forbidden',
@@ -61,12 +62,12 @@ function unmatchedComplaints(answer: CheckedAnswer, statuses: readonly number[])
     return [`expected ${statuses.join(' or ')} for a path or method outside the contract`];
   const at = pointer('components', 'responses', names[answer.status] as string);
   const described = resolve<Response>(document, { $ref: `#${at}` });
-  return [...headerComplaints(at, described, answer), ...contentComplaints(at, described, answer, false)];
+  return [...headerComplaints(at, described, answer), ...contentComplaints(at, described, answer, method === 'HEAD')];
 }
 
-function optionsComplaints({ status, headers }: CheckedAnswer): string[] {
-  if (status !== 204) return unmatchedComplaints({ status, headers, body: undefined }, []);
-  return headers['allow'] === undefined ? ['the answer to OPTIONS has no Allow'] : [];
+function optionsComplaints(answer: CheckedAnswer): string[] {
+  if (answer.status !== 204) return unmatchedComplaints(answer, [], 'OPTIONS');
+  return answer.headers['allow'] === undefined ? ['the answer to OPTIONS has no Allow'] : [];
 }
 
 function headerComplaints(at: string, described: Response, { headers }: CheckedAnswer): string[] {
@@ -134,7 +135,7 @@ function pointerOf(operation: Operation, status: number): string {
 }
 
 function segmentsOf(path: string): string[] {
-  const [withoutQuery = ''] = path.split('?');
+  const [withoutQuery = ''] = path.replace(/^https?:\/\/[^/?#]*/i, '').split('?');
   return withoutQuery.slice(1).split('/').map(decoded);
 }
 
