@@ -37,6 +37,7 @@ import type { Coordination } from './recipes/coordination.js';
 import { TidyCounterMarks } from './recipes/counter/tidy.js';
 import { CounterObservers } from './recipes/counter/observers.js';
 import { CounterWriter } from './recipes/counter/writer.js';
+import { FreeLines } from './recipes/free-lines.js';
 import { GrantedHolds } from './recipes/granted-holds.js';
 import { RoundObservers } from './recipes/double-barrier-observer.js';
 import { DoubleBarriers } from './recipes/double-barrier.js';
@@ -123,6 +124,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     metrics,
     lines: new Lines(control, metrics),
     granted: new GrantedHolds(),
+    freeLines: new FreeLines(),
     cleanup,
     contention: new Contention(),
   };

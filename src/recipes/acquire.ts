@@ -136,13 +136,10 @@ async function acquireIn(context: Coordination, kind: Kind, line: Line, request:
   const granted = (waited: boolean, until: number): Ended => {
     // What was held before this request stays held: an earlier answer may have told the client of it.
     const back = alreadyHeld ? () => Promise.resolve() : () => giveBack(context, line.path, place, request);
-    context.granted.remember(
-      place.path,
-      lease.leaseId,
-      place.czxid,
-      line.directory?.removable !== true,
-      hasMark(place.record),
-    );
+    context.granted.remember(place.path, lease.leaseId, place.czxid, line.directory?.removable !== true, {
+      marked: hasMark(place.record),
+      seen: joined.seen,
+    });
     return {
       held: true,
       waited,

@@ -6,6 +6,7 @@ import type { ControlSession } from '../zookeeper/control-session.js';
 import type { ServerClock } from '../zookeeper/server-clock.js';
 import type { Cleanup } from './cleanup.js';
 import type { Contention } from './contention.js';
+import type { FreeLines } from './free-lines.js';
 import type { GrantedHolds } from './granted-holds.js';
 import type { Lines } from './line.js';
 
@@ -17,6 +18,7 @@ export interface Coordination {
   metrics: Metrics;
   lines: Lines;
   granted: GrantedHolds;
+  freeLines: FreeLines;
   cleanup: Cleanup;
   contention: Contention;
 }

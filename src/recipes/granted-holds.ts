@@ -10,6 +10,7 @@
  */
 import { EventEmitter } from 'node:events';
 import { LruMap } from '../leases/lru-map.js';
+import type { SeenDirectory } from './line-directory.js';
 
 export interface GrantedHold {
   leaseId: string;
@@ -20,6 +21,8 @@ export interface GrantedHold {
   lasting: boolean;
   /** Whether it has a lock-delay, and so a mark (`delay-mark.ts`). */
   marked: boolean;
+  /** The directory as it was seen when the place was taken, where it was. */
+  seen: SeenDirectory | undefined;
 }
 
 const REMEMBERED_MAX = 50_000;
@@ -31,8 +34,14 @@ export class GrantedHolds {
   readonly #changes = new EventEmitter().setMaxListeners(0);
 
   /** @param lasting the directory is ours, and not one that the server removes as soon as it is empty */
-  remember(path: string, leaseId: string, czxid: number, lasting: boolean, marked = false): void {
-    this.#holds.set(path, { leaseId, czxid, grantedAt: performance.now(), lasting, marked });
+  remember(
+    path: string,
+    leaseId: string,
+    czxid: number,
+    lasting: boolean,
+    { marked = false, seen }: { marked?: boolean; seen?: SeenDirectory | undefined } = {},
+  ): void {
+    this.#holds.set(path, { leaseId, czxid, grantedAt: performance.now(), lasting, marked, seen });
     this.#changes.emit(leaseId);
   }
 

@@ -4,8 +4,9 @@
  * how long an abandoned place can stand in an otherwise empty line.
  *
  * - A directory of a line in which nobody has stood for an hour is removed. Not earlier: its sequence numbers would begin anew
- *   while somebody may still remember the old ones (protocol C10; everything here forgets within 30 minutes). The deletion
- *   fails by itself when somebody steps in at that moment.
+ *   while somebody may still remember the old ones (protocol C10; everything here forgets within 30 minutes). Where the data are ours to
+ *   write, it says that it is idle for a minute before that (`free-lines.ts`), and when it was used meanwhile, that it stays after all. The
+ *   deletion fails by itself when somebody steps in at that moment.
  * - A holder that a foreign client has asked to let go is told (`foreign-revoke.ts`).
  * - Revocations whose hold is gone, and what is kept for leases that have ended, are removed.
  * - An abandoned place at the head of a line is removed also where nobody waits behind it.
@@ -14,18 +15,23 @@
 import { LINE_KINDS, type LineKind } from '../leases/layout.js';
 import { fullJitter, HOUR, MINUTE } from '../time.js';
 import { NoReplyError, ZooKeeperError, isReason, unless } from '../zookeeper/errors.js';
+import type { Stat } from '../zookeeper/operations.js';
 import { baseName, parentOf } from '../zookeeper/paths.js';
 import { removeIfAbandoned } from './abandoned.js';
 import { readRule } from './agreement.js';
 import { sortLine } from './contender.js';
 import type { Coordination } from './coordination.js';
 import { heedIfOverwritten } from './foreign-revoke.js';
+import { IDLE_BEFORE_REMOVED_MS } from './free-lines.js';
+import { idleDirectory, ownDirectory, readLineDirectory, type LineDirectory } from './line-directory.js';
 import { tidyRevocations } from './tidy-revocations.js';
 
 export interface HousekeepingTiming {
   everyMs: number;
   /** How long a directory must have been unused. */
   idleMs: number;
+  /** How long it then says so before it is removed; a minute unless said otherwise. */
+  removedAfterMs?: number;
   /** How long a deleted configuration key keeps its version; a day unless said otherwise. */
   tombstoneMs?: number;
   /** How long a repeated operation on a counter is recognised; five minutes unless said otherwise. */
@@ -47,6 +53,8 @@ interface Idle {
   pzxid: number;
   /** Monotonic. */
   since: number;
+  /** Monotonic: since when the directory says that it is idle, as far as this replica knows. */
+  saidSince?: number;
 }
 
 export class Housekeeping {
@@ -154,19 +162,37 @@ export class Housekeeping {
       const path = `${directory}/${contender.name}`;
       await heedIfOverwritten(this.#context, { kind, namespace, name: baseName(directory), path }, deadline);
     }
-    if (listing.children.length > 0) return;
+    const { stat, children } = listing;
     const before = this.#idle.get(directory);
-    const idle =
-      before?.pzxid === listing.stat.pzxid ? before : { pzxid: listing.stat.pzxid, since: performance.now() };
-    if (performance.now() - idle.since < this.#timing.idleMs) {
-      seen.set(directory, idle);
-      return;
-    }
+    const used = children.length > 0 || (before !== undefined && before.pzxid !== stat.pzxid);
     try {
-      await control.delete(directory, undefined, deadline);
+      const stays = kind === 'semaphore' ? undefined : readLineDirectory(stat);
+      if (used && stays?.idle === true)
+        await control.setData(directory, ownDirectory(stays.delays), stat.version, deadline);
+      if (children.length > 0) return;
+      const idle: Idle = before === undefined || used ? { pzxid: stat.pzxid, since: performance.now() } : before;
+      if (await this.#mayRemove(directory, stat, stays, idle)) await control.delete(directory, stat.version, deadline);
+      else seen.set(directory, idle);
     } catch (error) {
       if (!(error instanceof ZooKeeperError)) throw error; // somebody stepped in, or removed it
     }
+  }
+
+  /** Whether an empty directory has been idle for long enough, and has said so for long enough where it says such things. */
+  async #mayRemove(directory: string, stat: Stat, line: LineDirectory | undefined, idle: Idle): Promise<boolean> {
+    const { idleMs, removedAfterMs = IDLE_BEFORE_REMOVED_MS } = this.#timing;
+    if (performance.now() - idle.since < idleMs) return false;
+    // Of a semaphore, and of somebody else's directory, no number is ever believed.
+    if (line === undefined || (line.removable && !line.idle)) return true;
+    if (!line.idle) {
+      const deadline = performance.now() + REQUEST_MS;
+      await this.#context.control.setData(directory, idleDirectory(line), stat.version, deadline);
+    }
+    if (!line.idle || idle.saidSince === undefined) {
+      idle.saidSince = performance.now();
+      return false;
+    }
+    return performance.now() - idle.saidSince >= removedAfterMs;
   }
 
   async #children(path: string): Promise<string[]> {

@@ -2,14 +2,16 @@
  * Getting a place in line, once, however often the request is repeated and wherever it is cut off.
  *
  * 1. When nobody waits here for this name: create my node as `granted`, and list, in one round trip (a session's requests are
- *    answered in order, so the listing shows my node). First in line: held, after one write.
+ *    answered in order, so the listing shows my node). First in line: held, after one write. Where this replica saw the lock become free,
+ *    nothing is listed: the number that the node is given says whether it is first (`free-lines.ts`).
  *    When requests of this replica wait already, the node is created as `waiting`, and the listing is one that
  *    all joiners of the moment share.
  * 2. The listing shows an older node under my guid: an earlier try of this request made it. That one is my place; I *adopt* it
  *    by a version-checked write before I answer, so that the earlier attempt can no longer give it up (C1). Nodes
  *    above it are removed in a transaction that checks that the place still exists (C6).
  * 3. After a lost connection: attach, `sync`, list, and create only if there is nothing under my guid.
- * 4. With `waitMs: 0` the line is looked at first, and nothing is created when somebody stands in it.
+ * 4. With `waitMs: 0` the line is looked at first, and nothing is created when somebody stands in it; except where this replica saw
+ *    the lock become free, and nobody else has been seen since.
  *
  * A contender with a lock-delay is always created as `waiting`, and so is everybody where a delay may be running: their grants are
  * transactions (`grant.ts`). A directory is made anew only in a transaction that makes and removes the directory of its marks as well: if
@@ -51,8 +53,9 @@ import {
 import type { Coordination } from './coordination.js';
 import { tellOfDelays } from './end-lease.js';
 import { isOverwritten, recordForeignRevoke } from './foreign-revoke.js';
+import { mayProve, proves } from './free-lines.js';
 import type { Line } from './line.js';
-import { ownDirectory } from './line-directory.js';
+import { ownDirectory, type SeenDirectory } from './line-directory.js';
 import { findDelay } from './lock-delay.js';
 import { Place } from './place.js';
 import { obstacle, type Mode } from './rule.js';
@@ -82,7 +85,14 @@ export interface JoinRequest {
 }
 
 export type Joined =
-  | { how: 'placed'; place: Place; first: boolean; alreadyHeld: boolean; expiresAt: number }
+  | {
+      how: 'placed';
+      place: Place;
+      first: boolean;
+      alreadyHeld: boolean;
+      expiresAt: number;
+      seen?: SeenDirectory | undefined;
+    }
   /** `onlyIfFree`, and somebody stands in line, or a lock-delay runs. */
   | { how: 'refused'; head: Contender }
   | { how: 'refused'; head: undefined; lockedUntil: number };
@@ -98,7 +108,8 @@ export async function join(context: Coordination, line: Line, request: JoinReque
     const joining = new Joining(context, line, request, session, expiresAt, trace);
     const told = request.lockDelayMs > 0 ? tellOfDelays(context, session, lease, hardDeadline) : undefined;
     told?.catch(() => undefined); // awaited below; here the other requests may fail first
-    for (let look = attempt > 0 || request.onlyIfFree; ; look = true) {
+    const free = joining.knownFree();
+    for (let look = attempt > 0 || (request.onlyIfFree && !free); ; look = true) {
       const joined = look || !(await joining.agrees()) ? await joining.lookThenCreate() : await joining.create();
       if (joined !== LOOK_AGAIN) {
         await told;
@@ -234,14 +245,35 @@ class Joining {
     return new LimitMismatchError(this.#request.name, asked, this.#agreedLimit() ?? asked);
   }
 
+  /** Whether this replica saw the lock become free, and knows of nobody who would be in the way. */
+  knownFree(): boolean {
+    return this.#mayBeFirst() && this.#context.freeLines.has(this.#line.path);
+  }
+
+  /** Whether a place may be first by its number alone: in a lock, with nothing that has to be looked at. */
+  #mayBeFirst(): boolean {
+    const { kind, guids } = this.#request;
+    const { waiters, directory } = this.#line;
+    return (
+      kind === 'lock' &&
+      guids.create === 'own' &&
+      this.#record.state === 'granted' &&
+      waiters.size === 0 &&
+      directory?.delays !== true
+    );
+  }
+
   async create(): Promise<Joined | typeof LOOK_AGAIN> {
     const crowded = this.#line.waiters.size > 0;
+    const startedAt = performance.now();
+    const { ttlMs } = this.#request.lease;
+    const free = this.#mayBeFirst() ? this.#context.freeLines.take(this.#line.path) : undefined;
     const record: ContenderRecord =
       crowded || this.#record.state === 'waiting' || this.#line.directory?.delays === true
         ? { ...this.#record, ...this.#waiting() }
         : { ...this.#record, grantedAt: this.#context.zooKeeperClock.now() };
     const creating = this.#createNode(record);
-    const listing = crowded ? undefined : this.#list(this.#session);
+    const listing = crowded || (free !== undefined && mayProve(free, ttlMs)) ? undefined : this.#list(this.#session);
     listing?.catch(() => undefined);
     const outcome = await creating;
     if (outcome === LOOK_AGAIN) {
@@ -255,13 +287,19 @@ class Joining {
     if (firstEver) this.#line.merge([mine], created.stat.czxid, directory);
     const place = this.#place(mine, created, record);
     // Nobody can be ahead of sequence 0 in a directory that was made in the same transaction.
-    if (firstEver) return { how: 'placed', place, first: true, alreadyHeld: false, expiresAt: this.#expiresAt };
+    const first = { how: 'placed', place, first: true, alreadyHeld: false, expiresAt: this.#expiresAt } as const;
+    if (firstEver) return { ...first, seen: this.#seen(startedAt) };
+    if (free !== undefined && proves(free, mine.sequence, ttlMs)) {
+      this.#line.merge([mine], created.stat.czxid);
+      this.#line.directory ??= free.seen?.directory;
+      return { ...first, seen: free.seen };
+    }
     let listed: readonly Contender[];
-    if (listing === undefined) {
+    if (crowded) {
       await this.#line.refresh(place.czxid, this.#request.hardDeadline);
       listed = this.#line.members;
     } else {
-      listed = await listing;
+      listed = await (listing ?? this.#list(this.#session));
       // The directory was made after the listing had been sent.
       if (!listed.some(({ name }) => name === mine.name)) listed = await this.#list(this.#session);
     }
@@ -276,7 +314,13 @@ class Joining {
       first: this.#admitted(listed, mine),
       alreadyHeld: false,
       expiresAt: this.#expiresAt,
+      seen: crowded ? undefined : this.#seen(startedAt),
     };
+  }
+
+  #seen(since: number): SeenDirectory | undefined {
+    const { directory } = this.#line;
+    return directory === undefined ? undefined : { directory, since };
   }
 
   /** Takes over the lowest of my nodes, which an earlier attempt made. */

@@ -150,6 +150,8 @@ class Releasing {
     const next = hold === undefined ? undefined : line?.waiterBehind(contender);
     const handedOver = line !== undefined && next !== undefined && (await this.#handOver(path, marked, line, next));
     const released = handedOver || (await this.#deleteAlone(path, marked));
+    if (released && !handedOver && hold !== undefined && this.#kind === 'lock')
+      this.#context.freeLines.left(this.#directory, { sequence: contender.sequence, seen: hold.seen });
     line?.remove(contender);
     granted.forget(path, this.#request.lease.leaseId);
     if (released && hold !== undefined)

@@ -284,7 +284,7 @@ describe('a lock-delay', () => {
 
   it('is found, and its marks are removed, by housekeeping where nobody looks', async () => {
     const root = freshRoot();
-    await using replica = await startReplica({ root, housekeeping: { everyMs: 50, idleMs: 200 } });
+    await using replica = await startReplica({ root, housekeeping: { everyMs: 50, idleMs: 200, removedAfterMs: 200 } });
     await using witness = await Witness.start(root);
     const lease = await replica.createLease({ ttlMs: TTL_MS });
     await replica.hold('unseen', lease, { lockDelayMs: 300 });

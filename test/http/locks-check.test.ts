@@ -114,7 +114,7 @@ describe('fencing tokens', () => {
   });
 
   it('strictly increase also after housekeeping has removed the unused lock', async () => {
-    await using pair = await startPair({ housekeeping: { everyMs: 50, idleMs: 100 } });
+    await using pair = await startPair({ housekeeping: { everyMs: 50, idleMs: 100, removedAfterMs: 100 } });
     const { control, layout } = pair.a.gateway.context;
     const lease = await pair.a.createLease({ ttlMs: 20_000 });
     const first = await pair.b.hold('unused', lease);

@@ -1,0 +1,72 @@
+/**
+ * Locks that this replica saw become free: so that taking one that nobody wants costs one write and no listing.
+ *
+ * When the only holder of a lock was seen to go, nobody with its sequence number or a lower one stands in line any more, and nobody
+ * ever will while the directory exists. So whoever is given *the very next* number is first in line: that number is the proof.
+ * Whoever is given another one has somebody between, and lists.
+ *
+ * The proof holds in one incarnation of the directory only; in a new one the numbers begin at 0 again and would prove nothing.
+ * It cannot be made anew unnoticed:
+ *
+ * - Housekeeping writes `idle` into a directory before it removes it, and removes it a minute later at the earliest, checked against the
+ *   version of that write ({@link IDLE_BEFORE_REMOVED_MS}).
+ * - A number is believed for {@link BELIEVED_MS} from when the directory was last *listed* and did not say `idle`, however often the
+ *   lock was taken since; asked after the place was given. So a directory that has been removed meanwhile would have said so.
+ * - A session that lives for less than that minute without being heard is what gets the place: a process that was stopped for so long
+ *   that its clocks mean nothing does not get one by a request from before.
+ *
+ * What is older than that still tells that the lock was free, which decides only what is tried first: with `waitMs: 0` a place is
+ * taken before the line is looked at.
+ */
+import { LruMap } from '../leases/lru-map.js';
+import { MINUTE, SECOND } from '../time.js';
+import { compareSequences } from '../zookeeper/paths.js';
+import type { SeenDirectory } from './line-directory.js';
+
+/** Between the write of `idle` and the removal. */
+export const IDLE_BEFORE_REMOVED_MS = MINUTE;
+const BELIEVED_MS = 10 * SECOND;
+/** Six times what is believed remains between the two, and a session ends within the rest. */
+const TTL_MAX_MS = 40 * SECOND;
+const REMEMBERED_MAX = 20_000;
+
+export interface FreeLine {
+  /** Of the last who held; nobody up to it stands in line. */
+  readonly sequence: number;
+  readonly seen: SeenDirectory | undefined;
+}
+
+export class FreeLines {
+  readonly #lines = new LruMap<string, FreeLine>(REMEMBERED_MAX);
+
+  /** The only holder of the lock at `path` is gone, and it was this replica that removed it. */
+  left(path: string, line: FreeLine): void {
+    this.#lines.set(path, line);
+  }
+
+  has(path: string): boolean {
+    return this.#lines.get(path) !== undefined;
+  }
+
+  /** What is known of a line that somebody is about to join; known no longer from now on. */
+  take(path: string): FreeLine | undefined {
+    const line = this.#lines.get(path);
+    this.#lines.delete(path);
+    return line;
+  }
+}
+
+/** Whether what was seen of the directory can still prove something. Asked *after* the fact that it shall prove. */
+function isBelieved({ seen }: FreeLine): boolean {
+  return seen !== undefined && !seen.directory.removable && performance.now() - seen.since < BELIEVED_MS;
+}
+
+/** Whether the number of a place is likely to say that it is first. */
+export function mayProve(line: FreeLine, ttlMs: number): boolean {
+  return ttlMs <= TTL_MAX_MS && isBelieved(line);
+}
+
+/** Whether `given`, the number of a place of a lease with this TTL, says that it is first in line. */
+export function proves(line: FreeLine, given: number, ttlMs: number): boolean {
+  return compareSequences(given, line.sequence) === 1 && ttlMs <= TTL_MAX_MS && isBelieved(line);
+}
