@@ -23,6 +23,8 @@ const READY_PATIENCE_MS = 20_000;
 /** What the gateway gets on top of its own draining time before it is killed. */
 const DRAIN_MARGIN_MS = 5_000;
 const DRAIN_DEFAULT_MS = 10_000;
+/** Of an address that is not loopback. */
+const PAUSE_DEFAULT_MS = 5_000;
 
 /** What a shell says of a program that Ctrl-C has ended. */
 const INTERRUPTED = 130;
@@ -96,7 +98,8 @@ function startGateway() {
 }
 
 function drainMs() {
-  const own = Number(env['POSTERN_DRAIN_MS'] || DRAIN_DEFAULT_MS);
+  const own =
+    Number(env['POSTERN_DRAIN_MS'] || DRAIN_DEFAULT_MS) + Number(env['POSTERN_DRAIN_PAUSE_MS'] || PAUSE_DEFAULT_MS);
   return (Number.isFinite(own) ? own : DRAIN_DEFAULT_MS) + DRAIN_MARGIN_MS;
 }
 

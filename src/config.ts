@@ -25,6 +25,8 @@ const MAX_WAIT_MS = 55 * SECOND;
 const MAX_WAITERS = 20_000;
 /** Below the 15 000 sockets that a process with common limits has left beside its clients. */
 const MAX_ATTACHED = 12_000;
+/** Balancers ask every second or two whether a replica is ready, and believe the second refusal. */
+const DRAIN_PAUSE_MS = 5 * SECOND;
 const DRAIN_MS = 10 * SECOND;
 const REQUEST_TIMEOUT_MS = 10 * SECOND;
 /** Longer than a participant that was told nothing takes to come back and ask. */
@@ -176,6 +178,13 @@ const SETTINGS = {
     },
     { fallback: 50, min: 0, max: 1000 },
   ),
+  drainPauseMs: optionalInteger(
+    {
+      env: 'POSTERN_DRAIN_PAUSE_MS',
+      sentence: `How long a stopping replica is not ready, and serves on, before it drains. Default: ${DRAIN_PAUSE_MS}, on a loopback address 0.`,
+    },
+    { min: 0, max: HOUR, unit: 'ms' },
+  ),
   drainMs: integer(
     { env: 'POSTERN_DRAIN_MS', sentence: 'How long a stopping replica lets requests finish before it cuts them off.' },
     { fallback: DRAIN_MS, min: 0, max: HOUR, unit: 'ms' },
@@ -198,10 +207,12 @@ const SETTINGS = {
 
 type Table = typeof SETTINGS;
 
-/** All settings; `leaseKeys` are those of the variable or of the file. */
-export type Config = {
-  readonly [K in keyof Omit<Table, 'leaseKeysFile'>]: Table[K] extends Setting<infer T> ? T : never;
+type Values = {
+  readonly [K in keyof Table]: Table[K] extends Setting<infer T> ? T : never;
 };
+
+/** All settings; `leaseKeys` are those of the variable or of the file. */
+export type Config = Omit<Values, 'leaseKeysFile' | 'drainPauseMs'> & { readonly drainPauseMs: number };
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -229,8 +240,13 @@ export function loadConfig(environment: Environment = process.env): LoadedConfig
   for (const [name, setting] of Object.entries<Setting<unknown>>(SETTINGS)) {
     values[name] = read(setting, environment[setting.env], problems);
   }
-  const { leaseKeysFile, ...own } = values as Config & { leaseKeysFile: readonly Buffer[] };
-  const config: Config = { ...own, leaseKeys: own.leaseKeys.length > 0 ? own.leaseKeys : leaseKeysFile };
+  const { leaseKeysFile, ...own } = values as Values;
+  const config: Config = {
+    ...own,
+    leaseKeys: own.leaseKeys.length > 0 ? own.leaseKeys : leaseKeysFile,
+    // No balancer stands before a loopback address.
+    drainPauseMs: own.drainPauseMs ?? (isLoopback(own.host) ? 0 : DRAIN_PAUSE_MS),
+  };
   problems.push(
     ...contradictions(config, isSet(environment, SETTINGS.leaseKeys) && isSet(environment, SETTINGS.leaseKeysFile)),
   );

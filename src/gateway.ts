@@ -1,8 +1,8 @@
 /**
  * The composition root: builds the layers from the settings, and knows in which order they start and stop.
  *
- * Stop: not ready → the waiters are answered and keep their places → no new connections, the rest is answered → sessions of
- * leases are detached (they live on, their clients go to another replica) → the control session is closed.
+ * Stop: not ready, and serving on until balancers have noticed → the waiters are answered and keep their places → no new
+ * connections, the rest is answered → sessions of leases are detached (they live on, their clients go to another replica) → the control session is closed.
  */
 import type { Config } from './config.js';
 import { createApp } from './http/app.js';
@@ -56,7 +56,7 @@ import { TidyLockDelays } from './recipes/tidy-lock-delays.js';
 import { TransactionChore } from './recipes/transaction-chore.js';
 import { Transactions } from './recipes/transaction.js';
 import { Rounds } from './recipes/rounds.js';
-import { SECOND, systemClock, type Clock } from './time.js';
+import { pause, SECOND, systemClock, type Clock } from './time.js';
 import { version } from './version.js';
 import { CREATOR_ACL, OPEN_ACL } from './zookeeper/acl.js';
 import type { Ensemble, ZooKeeperObserver } from './zookeeper/client.js';
@@ -96,7 +96,7 @@ export interface Gateway {
   readonly queueMetrics: QueueMetrics;
   /** Configuration keys and counters that are being written. */
   writing(): number;
-  /** Lets go gracefully, by force after `withinMs` (default: the setting). */
+  /** Lets go gracefully: after the pause of the setting, and by force after `withinMs` more (default: the setting). */
   stop(withinMs?: number): Promise<void>;
 }
 
@@ -163,12 +163,14 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const revocations = new RevocationWatch(context, (error) =>
     logger.warn({ err: error }, 'a revocation could not be looked after; it is tried again'),
   );
+  const leaving = new AbortController();
   const draining = new AbortController();
   const authentication = createAuthentication({ config, logger });
   let prepared = false;
 
   const readiness = (): { ready: boolean; reasons: string[] } => {
     const reasons: string[] = [];
+    if (leaving.signal.aborted) reasons.push('It is shutting down.');
     const away = control.disconnectedSince;
     if (!prepared) reasons.push('ZooKeeper has not been reached yet.');
     else if (away !== undefined && clock.monotonic() - away >= NOT_READY_AFTER_MS)
@@ -192,7 +194,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
           version,
           readiness,
           sessionBounds: () => bounds.known,
-          draining: draining.signal,
+          leaving: leaving.signal,
         }),
         ...contentionRoutes(context),
         ...leaseRoutes(context, observers),
@@ -206,6 +208,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
         ...counterRoutes(context, counters, counterObservers),
         ...doubleBarrierRoutes(context, doubleBarriers, roundObservers),
       },
+      leaving: leaving.signal,
       draining: draining.signal,
     });
     server = await startServer({ app, config, logger });
@@ -258,7 +261,9 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     queues,
     queueMetrics,
     async stop(withinMs = config.drainMs) {
-      if (draining.signal.aborted) return;
+      if (leaving.signal.aborted) return;
+      leaving.abort();
+      if (config.drainPauseMs > 0) await pause(config.drainPauseMs);
       draining.abort();
       housekeeping.stop();
       revocations.stop();

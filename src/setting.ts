@@ -45,18 +45,19 @@ export function integer(
   words: Words,
   bounds: { fallback: number; min: number; max: number; unit?: string },
 ): Setting<number> {
-  const unit = bounds.unit === undefined ? '' : ` (${bounds.unit})`;
-  return setting(words, `an integer from ${bounds.min} to ${bounds.max}${unit}`, parseInteger(bounds), bounds.fallback);
+  return setting(words, integerRule(bounds), parseInteger(bounds), bounds.fallback);
 }
 
-/** An integer without which the feature is off. */
-export function optionalInteger(words: Words, bounds: { min: number; max: number }): Setting<number | undefined> {
-  return setting<number | undefined>(
-    words,
-    `an integer from ${bounds.min} to ${bounds.max}`,
-    parseInteger(bounds),
-    undefined,
-  );
+/** An integer without which the feature is off, or follows from other settings. */
+export function optionalInteger(
+  words: Words,
+  bounds: { min: number; max: number; unit?: string },
+): Setting<number | undefined> {
+  return setting<number | undefined>(words, integerRule(bounds), parseInteger(bounds), undefined);
+}
+
+function integerRule({ min, max, unit }: { min: number; max: number; unit?: string }): string {
+  return `an integer from ${min} to ${max}${unit === undefined ? '' : ` (${unit})`}`;
 }
 
 function parseInteger({ min, max }: { min: number; max: number }): (text: string) => number | undefined {

@@ -40,6 +40,14 @@ describe('settings', () => {
     expect(warnings).toEqual([]);
   });
 
+  it('pause before a drain for the balancers, which nobody has before a loopback address', () => {
+    const pauseOf = (environment: Record<string, string>): number => loadConfig(environment).config.drainPauseMs;
+    expect(pauseOf({})).toBe(0);
+    expect(pauseOf({ POSTERN_HOST: '0.0.0.0', POSTERN_INSECURE: 'true' })).toBe(5_000);
+    expect(pauseOf({ POSTERN_DRAIN_PAUSE_MS: '700' })).toBe(700);
+    expect(pauseOf({ POSTERN_HOST: '::', POSTERN_INSECURE: 'true', POSTERN_DRAIN_PAUSE_MS: '0' })).toBe(0);
+  });
+
   it('cannot be changed after they were read', () => {
     const { config } = loadConfig({ POSTERN_CORS_ORIGINS: 'https://a.example' });
     expect(Object.isFrozen(config)).toBe(true);

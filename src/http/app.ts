@@ -35,7 +35,9 @@ export interface AppOptions {
   readonly authentication: Authentication;
   /** Exactly one handler for each operation of the contract. */
   readonly routes: Routes;
-  /** Aborted when the replica begins to drain. */
+  /** Aborted when the replica is to get no more requests: those that still come are served, each as the last of its connection. */
+  readonly leaving: AbortSignal;
+  /** Aborted, some time later, when the replica begins to drain. */
   readonly draining: AbortSignal;
   readonly streamTuning?: StreamTuning;
 }
@@ -189,7 +191,8 @@ class Frame {
 
   #commonHeaders(call: Call): Record<string, string> {
     const common: Record<string, string> = { ...call.answerHeaders, 'Trace-Id': call.traceId };
-    if (this.#options.draining.aborted || call.mustCloseConnection) common['Connection'] = 'close';
+    const { leaving, draining } = this.#options;
+    if (leaving.aborted || draining.aborted || call.mustCloseConnection) common['Connection'] = 'close';
     return common;
   }
 }

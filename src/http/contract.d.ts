@@ -2323,7 +2323,7 @@ export interface paths {
         };
         /**
          * Whether this replica should get traffic
-         * @description 503 with `reasons` when ZooKeeper has been away for 10 seconds or the replica drains. Needs no credential.
+         * @description 503 with `reasons` when ZooKeeper has been away for 10 seconds or the replica is to stop. Needs no credential.
          */
         get: operations["readiness"];
         put?: never;

@@ -1,8 +1,8 @@
 /**
  * The listeners: started together, stopped gracefully.
  *
- * Stopping: no new connections, idle ones are closed, requests in flight are answered with `Connection: close`; what is left at
- * the deadline is cut off. The operations port answers until the main one is done, so that probes see the drain.
+ * Stopping: no new connections, requests are answered with `Connection: close`, idle connections are closed; what is left at the
+ * deadline is cut off (`close-listener.ts`). The operations port answers until the main one is done, so that probes see the drain.
  */
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -10,6 +10,7 @@ import type { Config } from '../config.js';
 import type { Logger } from '../log.js';
 import { SECOND } from '../time.js';
 import type { App } from './app.js';
+import { closeListener } from './close-listener.js';
 import { ConnectionErrors, HEADERS_BYTES_MAX } from './connection-errors.js';
 import type { Face } from './express-face.js';
 
@@ -32,7 +33,6 @@ const TIMEOUTS: ServerTimeouts = {
 
 /** TCP probes that tell a dead client from a silent one, for waits that write nothing. */
 const TCP_KEEP_ALIVE_MS = 15 * SECOND;
-const IDLE_SWEEP_MS = 50;
 
 export interface StartOptions {
   readonly app: App;
@@ -60,7 +60,7 @@ export async function startServer({ app, config, logger, timeouts }: StartOption
   try {
     if (ops !== undefined) opsPort = await listen(ops, config.host, config.opsPort ?? 0, 'POSTERN_OPS_PORT');
   } catch (error) {
-    await close(main, 0);
+    await closeListener(main, 0);
     throw error;
   }
   return {
@@ -68,8 +68,8 @@ export async function startServer({ app, config, logger, timeouts }: StartOption
     opsPort,
     url: `http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}`,
     async stop(withinMs) {
-      await close(main, withinMs);
-      if (ops !== undefined) await close(ops, 0);
+      await closeListener(main, withinMs);
+      if (ops !== undefined) await closeListener(ops, 0);
     },
   };
 }
@@ -117,17 +117,4 @@ function explain({ code, message }: NodeJS.ErrnoException, host: string, port: n
   if (code === 'ENOTFOUND' || code === 'EADDRNOTAVAIL')
     return `POSTERN_HOST is "${host}": this machine has no such address.`;
   return `Listening on ${host}:${port} failed: ${message}`;
-}
-
-function close(server: Server, withinMs: number): Promise<void> {
-  return new Promise((resolve) => {
-    // A stream that ends leaves its connection idle, but open: its headers had gone out before the stop began.
-    const sweep = setInterval(() => server.closeIdleConnections(), IDLE_SWEEP_MS);
-    const force = setTimeout(() => server.closeAllConnections(), withinMs);
-    server.close(() => {
-      clearInterval(sweep);
-      clearTimeout(force);
-      resolve();
-    });
-  });
 }

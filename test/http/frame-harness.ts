@@ -29,6 +29,7 @@ export interface Frame extends AsyncDisposable {
   app: App;
   server: RunningServer;
   metrics: Metrics;
+  leave: AbortController;
   drain: AbortController;
   /** The lines of the log so far, parsed. */
   log(): Record<string, unknown>[];
@@ -45,7 +46,8 @@ export async function startFrame(options: FrameOptions = {}): Promise<Frame> {
   });
   const { logger } = createLog({ logLevel: 'trace' }, sink);
   const metrics = createMetrics({ version: 'test', processMetrics: false });
-  const drain = new AbortController();
+  const [leave, drain] = [new AbortController(), new AbortController()];
+  drain.signal.addEventListener('abort', () => leave.abort());
   const authentication = createAuthentication({
     config,
     logger,
@@ -58,7 +60,7 @@ export async function startFrame(options: FrameOptions = {}): Promise<Frame> {
     version: '0.0.0-test',
     readiness: options.readiness ?? (() => ({ ready: true, reasons: [] })),
     sessionBounds: () => ({ minTtlMs: 4000, maxTtlMs: 40_000 }),
-    draining: drain.signal,
+    leaving: leave.signal,
   });
   const app = createApp({
     config,
@@ -67,6 +69,7 @@ export async function startFrame(options: FrameOptions = {}): Promise<Frame> {
     clock: systemClock,
     authentication,
     routes: { ...unserved(Object.keys(operations)), ...operations, ...options.routes },
+    leaving: leave.signal,
     draining: drain.signal,
     ...(options.streamTuning === undefined ? {} : { streamTuning: options.streamTuning }),
   });
@@ -81,6 +84,7 @@ export async function startFrame(options: FrameOptions = {}): Promise<Frame> {
     app,
     server,
     metrics,
+    leave,
     drain,
     log: () => lines.map((line) => JSON.parse(line) as Record<string, unknown>),
     async [Symbol.asyncDispose]() {

@@ -34,7 +34,8 @@ export interface OperationsOptions {
   readonly readiness: () => Readiness;
   /** Undefined while the ensemble has not told. */
   readonly sessionBounds: () => SessionBounds | undefined;
-  readonly draining: AbortSignal;
+  /** Aborted when the replica is to get no more requests. */
+  readonly leaving: AbortSignal;
 }
 
 const OK = 200;
@@ -75,10 +76,10 @@ function answer(body: unknown): Promise<Answer> {
 }
 
 /** A problem, like every answer of a 5xx status; probes read the status, people the reasons. */
-async function readinessAnswer({ readiness, draining }: OperationsOptions): Promise<Answer> {
+async function readinessAnswer({ readiness, leaving }: OperationsOptions): Promise<Answer> {
   const { ready, reasons } = readiness();
   if (ready) return answer({ ready, reasons });
-  const code = draining.aborted ? 'draining' : 'zookeeper-unavailable';
+  const code = leaving.aborted ? 'draining' : 'zookeeper-unavailable';
   throw new PosternError(code, `This replica takes no traffic: ${reasons.join(', ')}.`, {
     members: { ready, reasons },
   });
@@ -94,7 +95,7 @@ async function explainProblem({ params, headers }: Exchange): Promise<Answer> {
 }
 
 function limitsOf(config: Config): Record<string, number> {
-  const { maxWaitMs, maxWaiters, maxAttached, maxBodyBytes, requestTimeoutMs, drainMs, transactionHistoryMs } = config;
+  const { maxWaitMs, maxWaiters, maxAttached, maxBodyBytes, requestTimeoutMs, transactionHistoryMs } = config;
   return {
     maxWaitMs,
     maxLockDelayMs: LOCK_DELAY_MAX_MS,
@@ -104,7 +105,8 @@ function limitsOf(config: Config): Record<string, number> {
     maxTargetBytes: TARGET_BYTES_MAX,
     maxHeaderBytes: HEADERS_BYTES_MAX,
     requestTimeoutMs,
-    drainMs,
+    drainPauseMs: config.drainPauseMs,
+    drainMs: config.drainMs,
     transactionHistoryMs,
   };
 }

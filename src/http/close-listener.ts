@@ -1,0 +1,55 @@
+/**
+ * Closes a listener without cutting a request that was sent before.
+ *
+ *   listening ──▶ no new connections ──▶ kept ones may ask once more ──▶ idle ones closed ──▶ closed
+ *                                              └── every answer says `Connection: close` ────▶ closed
+ *
+ * What must not happen is that we close a connection while bytes of a request are on their way: the client would see a reset
+ * and not know what became of it. So the listener closes only when the event loop has found no new connection (the system
+ * resets those that it had accepted, but we had not), and idle connections are closed some time after, and only after
+ * what has arrived was read. Node's own `close` closes idle connections in the same breath.
+ */
+import type { Server } from 'node:http';
+import { Server as NetServer } from 'node:net';
+import { setImmediate as turnOfTheLoop } from 'node:timers/promises';
+
+/** How long a client that is just about to use a kept connection has for it: a round trip, with room for a busy machine. */
+const LAST_REQUEST_MS = 500;
+const IDLE_SWEEP_MS = 50;
+/** The first may have begun after connections were looked for. */
+const QUIET_TURNS = 2;
+/** Under so many new connections that no turn is without one, it has to end all the same. */
+const QUIET_TURNS_MAX = 100;
+
+/** Resolves when no connection is left; what is left after `withinMs` is cut off. Answers must say `Connection: close` from now on. */
+export async function closeListener(server: Server, withinMs: number): Promise<void> {
+  await untilQuiet(server);
+  await new Promise<void>((resolve) => {
+    let sweep: NodeJS.Timeout | undefined;
+    const linger = setTimeout(() => {
+      // A stream that ends leaves its connection idle, but open: its headers had gone out before the stop began.
+      // After the poll phase of the event loop, so that what has arrived is not taken for idle.
+      sweep = setInterval(() => setImmediate(() => server.closeIdleConnections()), IDLE_SWEEP_MS);
+    }, LAST_REQUEST_MS);
+    const force = setTimeout(() => server.closeAllConnections(), withinMs);
+    NetServer.prototype.close.call(server, () => {
+      clearTimeout(linger);
+      clearTimeout(force);
+      clearInterval(sweep);
+      resolve();
+    });
+  });
+}
+
+/** Resolves when whole turns of the event loop have brought no new connection. */
+async function untilQuiet(server: Server): Promise<void> {
+  let accepted = 0;
+  const count = (): void => void (accepted += 1);
+  server.on('connection', count);
+  for (let turn = 0, quiet = 0; quiet < QUIET_TURNS && turn < QUIET_TURNS_MAX; turn += 1) {
+    const before = accepted;
+    await turnOfTheLoop();
+    quiet = accepted === before ? quiet + 1 : 0;
+  }
+  server.off('connection', count);
+}
