@@ -106,7 +106,7 @@ export interface ApiKey {
 /** @param dir where the file of keys is to lie */
 export async function makeApiKey(dir: string): Promise<ApiKey> {
   const key = `postern_${randomBytes(32).toString('base64url')}`;
-  const entry = { id: 'bench', hash: `sha256:${hashOf(key).toString('hex')}`, namespaces: '*' };
+  const entry = { id: 'bench', hash: `sha256:${hashOf(key)}`, namespaces: '*' };
   const file = join(dir, 'keys.json');
   await writeFile(file, JSON.stringify({ keys: [entry] }));
   return { key, file };

@@ -20,7 +20,7 @@ export function makeKey(args: readonly string[]): string {
   const key = `postern_${randomBytes(KEY_BYTES).toString('base64url')}`;
   const entry = {
     id,
-    hash: `sha256:${hashOf(key).toString('hex')}`,
+    hash: `sha256:${hashOf(key)}`,
     ...(principal === undefined ? {} : { principal }),
     namespaces,
   };

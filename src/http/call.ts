@@ -25,7 +25,8 @@ export class Call {
   code: string | undefined;
   delivered = true;
   #continueOwed: boolean;
-  readonly #controller = new AbortController();
+  #controller: AbortController | undefined;
+  #reason: EndReason | undefined;
   readonly #onClose = (): void => {
     if (!this.response.writableFinished) this.abort('client-gone');
   };
@@ -39,13 +40,19 @@ export class Call {
     response.on('close', this.#onClose);
   }
 
+  /** Made when somebody asks for it: most calls are over before anything could end them. */
   get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController();
+      if (this.#reason !== undefined) this.#controller.abort(this.#reason);
+    }
     return this.#controller.signal;
   }
 
   /** The first reason stays. */
   abort(reason: EndReason): void {
-    this.#controller.abort(reason);
+    this.#reason ??= reason;
+    this.#controller?.abort(this.#reason);
   }
 
   /** Tells a client that asked first to send its body. */

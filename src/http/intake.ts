@@ -58,7 +58,9 @@ export class Intake {
       traceId: call.traceId,
       receivedAt: call.receivedAt,
       deadline: call.receivedAt + this.#limits.requestTimeoutMs,
-      signal: call.signal,
+      get signal() {
+        return call.signal;
+      },
       wantsEvents,
       authorize(scope, namespace, thing) {
         authorize(credential, [scope].flat(), namespace, thingOf(operation, params, thing));

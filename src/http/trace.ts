@@ -1,5 +1,5 @@
 /** The trace id: the one of a W3C `traceparent`, else a new one. */
-import { randomBytes } from 'node:crypto';
+import { randomId } from '../random.js';
 
 const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-|$)/;
 const TRACE_ID_BYTES = 16;
@@ -10,5 +10,5 @@ export function traceIdOf(traceparent: string | string[] | undefined): string {
 }
 
 export function newTraceId(): string {
-  return randomBytes(TRACE_ID_BYTES).toString('hex');
+  return randomId(TRACE_ID_BYTES, 'hex');
 }

@@ -21,8 +21,8 @@
  * place up or back deletes at the version that its own attempt wrote; when another attempt has taken the place
  * over that fails, and must fail (protocol C1).
  */
-import { randomBytes } from 'node:crypto';
 import type { Kind } from '../metrics/metrics.js';
+import { randomId } from '../random.js';
 import type { Stat } from '../zookeeper/operations.js';
 import { compareSequences, formatSequence, parseSequence } from '../zookeeper/paths.js';
 import type { Mode } from './rule.js';
@@ -69,7 +69,7 @@ export interface ContenderRecord {
 }
 
 export function newAttempt(): string {
-  return randomBytes(8).toString('base64url');
+  return randomId(8, 'base64url');
 }
 
 /** Which kind of node a contender of this kind and mode is. */

@@ -5,7 +5,8 @@
  *
  * Bounded: each write pushes out the oldest mark. A repeat is recognised until so many later writes of the same znode have come.
  */
-import { createHash, randomBytes } from 'node:crypto';
+import { createHash } from 'node:crypto';
+import { randomId } from '../random.js';
 import { PosternError } from '../errors.js';
 
 /** About 30 bytes each. More than the retries of a client last, where many write to one znode. */
@@ -31,7 +32,7 @@ const NO_FINGERPRINT = '-';
 
 /** For a request that nobody will repeat: only this replica looks for it. */
 export function newAttempt(): Attempt {
-  return { id: randomBytes(12).toString('base64url'), fingerprint: NO_FINGERPRINT };
+  return { id: randomId(12, 'base64url'), fingerprint: NO_FINGERPRINT };
 }
 
 /** @param who whose request it is: principal, namespace, recipe; @param what all that it wants */

@@ -4,7 +4,7 @@
  * It is written once. How often it was delivered is another node's version (`queue-paths.ts`), so a claim costs the same
  * whatever the size of the body.
  */
-import { randomBytes } from 'node:crypto';
+import { randomId } from '../../random.js';
 
 export interface MessageHeader {
   /** The public id. */
@@ -32,7 +32,7 @@ const NEWLINE = 0x0a;
 const ID_BYTES = 16;
 
 export function newMessageId(): string {
-  return randomBytes(ID_BYTES).toString('base64url');
+  return randomId(ID_BYTES, 'base64url');
 }
 
 export function encodeMessage({ header, body }: StoredMessage): Buffer {

@@ -11,7 +11,7 @@
  *
  * One message that cannot be claimed fails the whole transaction: the others are tried again without it (protocol T8).
  */
-import { randomBytes } from 'node:crypto';
+import { randomId } from '../../random.js';
 import { isReason, unless, ZooKeeperError } from '../../zookeeper/errors.js';
 import type { LeaseSession } from '../../zookeeper/lease-session.js';
 import type { MultiOperation } from '../../zookeeper/operations.js';
@@ -41,7 +41,7 @@ export async function takeClaims(
 ): Promise<Claimed> {
   const { claim, hardDeadline } = demand.options;
   const { lease, requestId, claimMs } = claim as ClaimTerms;
-  const attempt = randomBytes(8).toString('base64url');
+  const attempt = randomId(8, 'base64url');
   const conflicts: Claimed['conflicts'] = [];
   let open = [...entries];
   const until = await untilOf(queue, claimMs, hardDeadline);
