@@ -5,7 +5,7 @@
  * | --- | --- | --- |
  * | error | a fault of the gateway, or a setting that can no longer be honoured: somebody should look | none |
  * | warn | ZooKeeper or a client misbehaves and the gateway copes | few |
- * | info | start, stop, changes of state; one line per request | many |
+ * | info | start, stop, changes of state; one line per request; what administrators do (at any level but `silent`) | many |
  * | debug | probes and scrapes, steps of a recipe | off |
  */
 import { destination, pino, stdTimeFunctions, type DestinationStream, type Logger } from 'pino';
@@ -13,6 +13,8 @@ import type { Config } from './config.js';
 
 export type { Logger };
 
+/** Whoever reads the log may be this far behind; what comes then is dropped, and the memory of the replica stays its own. */
+const BEHIND_BYTES_MAX = 16 * 1024 * 1024;
 /** Lines are gathered up to this size, or until the event loop is idle for {@link FLUSH_MS}. */
 const GATHERED_BYTES = 4096;
 const FLUSH_MS = 200;
@@ -31,7 +33,13 @@ export function createLog({ logLevel }: Pick<Config, 'logLevel'>, stream?: Desti
     formatters: { level: (label: string) => ({ level: label }) },
   };
   if (stream !== undefined) return { logger: pino(options, stream), flush: () => undefined };
-  const output = destination({ dest: 1, sync: false, minLength: GATHERED_BYTES, periodicFlush: FLUSH_MS });
+  const output = destination({
+    dest: 1,
+    sync: false,
+    minLength: GATHERED_BYTES,
+    maxLength: BEHIND_BYTES_MAX,
+    periodicFlush: FLUSH_MS,
+  });
   return { logger: pino(options, output), flush: () => flushSync(output) };
 }
 

@@ -22,7 +22,7 @@ import { createFace, type Face, type Serve } from './express-face.js';
 import { headerOf, Intake } from './intake.js';
 import { openApi, type Operation } from './openapi.js';
 import { problemOf } from './problem.js';
-import { recordCall } from './record.js';
+import { auditLog, recordCall, type Recorders } from './record.js';
 import { parseTarget } from './request-target.js';
 import { Router } from './router.js';
 import { createValidators } from './validation.js';
@@ -80,12 +80,14 @@ function checkRoutes(routes: Routes, operations: readonly Operation[]): void {
 class Frame {
   readonly #options: AppOptions;
   readonly #intake: Intake;
+  readonly #recorders: Recorders;
   /** One listener on the process-wide signal and a set, because removing one of thousands from a signal walks over them all. */
   readonly #open = new Set<Call>();
 
   constructor(options: AppOptions, intake: Intake) {
     this.#options = options;
     this.#intake = intake;
+    this.#recorders = { ...options, audit: auditLog(options.logger) };
     options.draining.addEventListener('abort', () => {
       for (const call of this.#open) call.abort('draining');
     });
@@ -108,7 +110,7 @@ class Frame {
         this.#open.delete(call);
         call.close();
         metrics.httpRequestsInFlight.dec();
-        recordCall(call, this.#options);
+        recordCall(call, this.#recorders);
       }
     };
   }
@@ -145,8 +147,9 @@ class Frame {
       return { status: 204, headers: { Allow: match.allow } };
     }
     call.operation = match.operation;
+    call.params = match.params;
     const credential = match.operation.isPublic ? ANONYMOUS : authentication.authenticate(request.headers);
-    call.principal = credential.principal;
+    call.credential = credential;
     const exchange = await this.#intake.read(call, match, target, credential);
     return this.#handler(match.operation)(exchange);
   }
@@ -156,6 +159,7 @@ class Frame {
   }
 
   async #write(call: Call, answer: Answer): Promise<void> {
+    call.waitedMs = waitedMsOf(answer);
     const common = this.#commonHeaders(call);
     try {
       call.delivered = await writeAnswer(call.response, answer, common);
@@ -195,6 +199,11 @@ class Frame {
     if (leaving.aborted || draining.aborted || call.mustCloseConnection) common['Connection'] = 'close';
     return common;
   }
+}
+
+function waitedMsOf({ body }: Answer): number | undefined {
+  const waitedMs = (body as { waitedMs?: unknown } | undefined)?.waitedMs;
+  return typeof waitedMs === 'number' ? waitedMs : undefined;
 }
 
 /** HTTP/1.1 requires it, and who may be served depends on it. */

@@ -6,7 +6,7 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Clock, EndReason } from '../time.js';
-import type { Principal } from './exchange.js';
+import type { Credential } from './credentials.js';
 import type { Operation } from './openapi.js';
 import { traceIdOf } from './trace.js';
 
@@ -18,9 +18,18 @@ export class Call {
   /** Headers of every answer to this request, whatever it will be. */
   answerHeaders: Readonly<Record<string, string>> = {};
   operation: Operation | undefined;
-  principal: Principal | undefined;
+  /** The parameters of the path. */
+  params: Readonly<Record<string, string>> = {};
+  credential: Credential | undefined;
+  /** In which the caller was found to be allowed to do this, or not to be. */
+  namespace: string | undefined;
+  /** Set when what was asked for takes the scope `admin`, whether the caller has it or not. */
+  administers: { readonly kind: string; readonly asked: Readonly<Record<string, unknown>> } | undefined;
   /** Whether it asked to wait, or for a stream. */
   waits = false;
+  streams = false;
+  /** How much of its time was spent waiting, when the answer says so. */
+  waitedMs: number | undefined;
   /** The problem's code, when it failed. */
   code: string | undefined;
   delivered = true;

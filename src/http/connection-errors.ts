@@ -46,7 +46,7 @@ export class ConnectionErrors {
     const traceId = newTraceId();
     const problem = problemOf(explain(error), traceId);
     this.#logger.info(
-      { traceId, status: problem.status, code: problem.body.code, reason: error.code },
+      { traceId, status: problem.status, outcome: problem.body.code, reason: error.code },
       'not a request',
     );
     const body = JSON.stringify(problem.body);

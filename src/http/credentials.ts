@@ -32,6 +32,8 @@ type KeyEntry = z.infer<typeof KEY>;
 /** What a request may do. */
 export interface Credential extends Permissions {
   readonly principal: Principal;
+  /** Which of the principal's keys it was: for the log. */
+  readonly keyId?: string;
 }
 
 /** Everybody, when no keys are configured. */
@@ -81,5 +83,5 @@ function parse(text: string): KeyEntry[] {
 }
 
 function credentialOf({ id, principal, namespaces }: KeyEntry): Credential {
-  return { principal: { id: principal ?? id }, ...permissionsOf(namespaces) };
+  return { principal: { id: principal ?? id }, keyId: id, ...permissionsOf(namespaces) };
 }

@@ -44,6 +44,7 @@ export class Intake {
     const query = validator.checkTarget(params, target.query(), headers);
     const body = await this.#readBody(call, operation, validator);
     const wantsEvents = type === 'text/event-stream';
+    call.streams = wantsEvents;
     if (wantsEvents || isWaiting(query) || isWaiting(body)) this.#admitWaiter(call);
     return {
       operationId: operation.operationId,
@@ -63,6 +64,8 @@ export class Intake {
       },
       wantsEvents,
       authorize(scope, namespace, thing) {
+        call.namespace = namespace;
+        if (scope === 'admin') call.administers ??= { kind: operation.kind, asked: { ...query, ...(body as object) } };
         authorize(credential, [scope].flat(), namespace, thingOf(operation, params, thing));
       },
       allows: (scope, namespace, { kind = operation.kind, name }) => credential.allows(kind, scope, namespace, name),

@@ -1,4 +1,8 @@
-/** What remains of a call: one log line and one observation. */
+/**
+ * What remains of a call: one log line and one observation, and a line of its own for what an administrator did, or was refused.
+ *
+ * A line names what was asked for, by whom and how it ended; never a token, a key, or what somebody keeps here.
+ */
 import type { Logger } from '../log.js';
 import type { Metrics } from '../metrics/metrics.js';
 import type { Clock } from '../time.js';
@@ -11,30 +15,71 @@ const UNMATCHED = 'unmatched';
 const CLIENT_GONE = '499';
 /** Asked for every few seconds by machines. */
 const QUIET_OPERATIONS = new Set(['health', 'readiness', 'metrics']);
+/** Parameters of paths that say what a request is about. */
+const NAMING = ['name', 'key', 'leaseId', 'id'] as const;
+/** Members of bodies and queries that say what an administrator asked for. None of them is secret. */
+const ADMINISTRATIVE = ['holdId', 'graceMs', 'reason', 'to', 'max', 'force'] as const;
 
-export function recordCall(
-  call: Call,
-  { logger, metrics, clock }: { logger: Logger; metrics: Metrics; clock: Clock },
-): void {
+export interface Recorders {
+  readonly logger: Logger;
+  /** For what administrators do; see {@link auditLog}. */
+  readonly audit: Logger;
+  readonly metrics: Metrics;
+  readonly clock: Clock;
+}
+
+/** Written at any level of the log but `silent`: who turns down the noise of requests does not mean these. */
+export function auditLog(logger: Logger): Logger {
+  return logger.child({ audit: true }, { level: logger.level === 'silent' ? 'silent' : 'info' });
+}
+
+export function recordCall(call: Call, { logger, audit, metrics, clock }: Recorders): void {
   const { operation, request, response } = call;
   const durationMs = clock.monotonic() - call.receivedAt;
   const histogram = call.waits ? metrics.httpWaitDurationSeconds : metrics.httpRequestDurationSeconds;
   const method = METHODS.has(request.method ?? '') ? (request.method as string) : 'OTHER';
   const status = call.delivered ? String(response.statusCode) : CLIENT_GONE;
-  histogram.observe({ route: operation?.template ?? UNMATCHED, method, status }, durationMs / 1000);
+  const route = operation?.template ?? UNMATCHED;
+  histogram.observe({ route, method, status }, durationMs / 1000);
 
   const level = operation !== undefined && QUIET_OPERATIONS.has(operation.operationId) ? 'debug' : 'info';
+  const subject = {
+    traceId: call.traceId,
+    principal: call.credential?.principal.id,
+    namespace: call.namespace,
+    operation: operation?.operationId,
+    name: nameOf(call),
+  };
+  const end = { status: response.statusCode, outcome: call.code ?? 'done' };
   logger[level](
     {
-      traceId: call.traceId,
-      principal: call.principal?.id,
-      operation: operation?.operationId,
+      ...subject,
       method,
-      status: response.statusCode,
-      code: call.code,
-      durationMs: Math.round(durationMs * 1000) / 1000,
+      route,
+      ...end,
+      durationMs: rounded(durationMs),
+      ...(call.waits
+        ? { waits: call.streams ? 'stream' : 'answer', waitedMs: call.waitedMs ?? rounded(durationMs) }
+        : {}),
       ...(call.delivered ? {} : { delivered: false }),
     },
     'request',
   );
+  if (call.administers !== undefined) {
+    const { kind, asked } = call.administers;
+    audit.info({ ...subject, kind, keyId: call.credential?.keyId, ...detailsOf(asked), ...end }, 'administrative act');
+  }
+}
+
+function nameOf({ params }: Call): string | undefined {
+  const naming = NAMING.find((parameter) => params[parameter] !== undefined);
+  return naming === undefined ? undefined : params[naming];
+}
+
+function detailsOf(asked: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return Object.fromEntries(ADMINISTRATIVE.flatMap((member) => (member in asked ? [[member, asked[member]]] : [])));
+}
+
+function rounded(ms: number): number {
+  return Math.round(ms * 1000) / 1000;
 }

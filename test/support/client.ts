@@ -2,6 +2,7 @@
 import { Agent, request, type Dispatcher } from 'undici';
 import { eventually } from './eventually.js';
 import { expectContract } from './contract.js';
+import { runLog } from './run-log.js';
 import { timing } from './timing.js';
 
 /* eslint-disable @typescript-eslint/no-explicit-any -- the shape of a body is what the test is about */
@@ -61,6 +62,7 @@ export class Client implements AsyncDisposable {
       ...(options.signal && { signal: options.signal }),
     });
     const text = await response.body.text();
+    runLog.learn(headers, text);
     const type = String(response.headers['content-type'] ?? '');
     const body: unknown = text === '' ? undefined : type.includes('json') ? JSON.parse(text) : text;
     const reply: Reply = { status: response.statusCode, headers: response.headers, body };

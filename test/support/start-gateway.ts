@@ -10,15 +10,16 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { env } from 'node:process';
-import { pino } from 'pino';
-import { loadConfig } from '../../src/config.js';
+import { loadConfig, type Config } from '../../src/config.js';
 import { startGateway, type Gateway } from '../../src/gateway.js';
+import { createLog, type Logger } from '../../src/log.js';
 import type { HousekeepingTiming } from '../../src/recipes/housekeeping.js';
 import type { Clock } from '../../src/time.js';
 import { Client } from './client.js';
 import { eventually } from './eventually.js';
 import { freshRoot, sharedZooKeeper } from './start-zookeeper.js';
 import { freePort } from './free-port.js';
+import { runLog } from './run-log.js';
 import { timing } from './timing.js';
 
 export interface ReplicaOptions {
@@ -41,13 +42,16 @@ function environmentOf({
     POSTERN_ROOT: root,
     POSTERN_PORT: '0',
     POSTERN_DRAIN_MS: '2000',
-    POSTERN_LOG_LEVEL: 'silent',
+    POSTERN_LOG_LEVEL: 'trace',
     ...settings,
   };
 }
 
 /** Those that every replica keeps: on the list of pending revocations. */
 export const STANDING_WATCHES = 1;
+
+/** Replicas that have not been disposed of. */
+let inThisProcess = 0;
 
 /** A gateway in this process. */
 export class Replica extends Client implements AsyncDisposable {
@@ -82,6 +86,9 @@ export class Replica extends Client implements AsyncDisposable {
     } finally {
       await this.gateway.stop();
     }
+    runLog.search();
+    inThisProcess -= 1;
+    if (inThisProcess === 0) runLog.clear();
   }
 
   /** What should be gone when no client is connected any more. */
@@ -103,14 +110,22 @@ export async function startReplica(options: ReplicaOptions = {}): Promise<Replic
   const { config } = loadConfig(environmentOf(options));
   const gateway = await startGateway({
     config,
-    logger: pino({ level: env['TEST_LOG_LEVEL'] ?? 'silent' }),
+    logger: loggerOf(config),
     processMetrics: false,
     ...(options.housekeeping && { housekeeping: options.housekeeping }),
     ...(options.clock && { clock: options.clock }),
   });
   const replica = new Replica(gateway);
+  inThisProcess += 1;
   await replica.untilReady();
   return replica;
+}
+
+/** Of the whole run; `TEST_LOG_LEVEL=debug` shows it in place of that. */
+function loggerOf(config: Config): Logger {
+  const shown = env['TEST_LOG_LEVEL'];
+  if (shown === undefined) return createLog(config, runLog.stream).logger;
+  return createLog({ logLevel: shown as Config['logLevel'] }, process.stdout).logger;
 }
 
 export interface Pair extends AsyncDisposable {
@@ -200,6 +215,7 @@ export class ReplicaProcess extends Client implements AsyncDisposable {
   override async [Symbol.asyncDispose](): Promise<void> {
     await super[Symbol.asyncDispose]();
     await this.kill();
+    runLog.search(this.output.split('\n'));
   }
 }
 

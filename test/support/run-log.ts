@@ -1,0 +1,68 @@
+/**
+ * The log of all gateways of a test file, and the secrets that its clients came to know: in the first there must be none of the second.
+ *
+ * Every replica that a test starts in this process logs at level `trace` into it, and every client tells it the tokens that it sends and gets. When a
+ * replica goes, what has been logged so far is searched, and a find fails the test.
+ */
+import { Writable } from 'node:stream';
+
+/** What a secret that can be told from other words is made of. */
+const WORD = /[A-Za-z0-9_-]{12,}/g;
+const LEASE_TOKEN = /"leaseToken":"([^"]+)"/g;
+
+class RunLog {
+  readonly #words = new Map<string, string>();
+  #chunks: string[] = [];
+  /** Where a logger writes to. */
+  readonly stream = new Writable({
+    write: (chunk: Buffer, _encoding, done) => {
+      this.#chunks.push(chunk.toString());
+      done();
+    },
+  });
+
+  /** The lines since the last search, parsed. */
+  lines(): Record<string, unknown>[] {
+    return this.#chunks
+      .join('')
+      .split('\n')
+      .filter((line) => line !== '')
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
+  }
+
+  /** What it was asked to keep out, of which the longest word counts: a token may come with dots in it. */
+  keepOut(secret: string): void {
+    const longest = (secret.match(WORD) ?? []).sort((a, b) => b.length - a.length)[0];
+    if (longest === undefined) throw new Error('a secret so short cannot be told from other words');
+    this.#words.set(longest, secret);
+  }
+
+  /** All that a client knows and others must not: what it sends in these headers, and the tokens in what it gets. */
+  learn(headers: Readonly<Record<string, string>>, answer: string): void {
+    for (const name of ['authorization', 'lease-token']) {
+      const value = headers[name]?.replace(/^Bearer /, '');
+      // A test of bad input sends anything; what is a secret is long.
+      if (value !== undefined && /[A-Za-z0-9_-]{20,}/.test(value)) this.keepOut(value);
+    }
+    if (answer.includes('"leaseToken"'))
+      for (const [, token] of answer.matchAll(LEASE_TOKEN)) this.keepOut(token as string);
+  }
+
+  /** @throws Error with the line in which a secret is */
+  search(chunks: readonly string[] = this.#chunks): void {
+    for (const text of chunks) {
+      const found = (text.match(WORD) ?? []).find((word) => this.#words.has(word));
+      if (found === undefined) continue;
+      const line = text.split('\n').find((one) => one.includes(found));
+      throw new Error(`a secret is in the log: ${this.#words.get(found)} in ${line}`);
+    }
+  }
+
+  /** When no replica is left: what is logged from now on is that of others. */
+  clear(): void {
+    this.#chunks = [];
+  }
+}
+
+/** One for each test file, which is a process of its own. */
+export const runLog = new RunLog();

@@ -1,0 +1,160 @@
+/** One of everything that the contract has, as well-behaved clients do it, alternating between two replicas. */
+import type { Dispatcher } from 'undici';
+import type { CallOptions, Client, LeaseHandle } from './client.js';
+import { EventReader } from './event-stream.js';
+
+/* eslint-disable @typescript-eslint/no-explicit-any -- bodies as they come */
+
+/** What somebody keeps in Postern, to be told from everything else. */
+export interface Kept {
+  message: string;
+  value: string;
+  data: string;
+}
+
+/** @param headers of the event streams, which do not go through the clients */
+export async function liveADay(
+  clients: readonly [Client, Client],
+  headers: Record<string, string>,
+  kept: Kept,
+): Promise<void> {
+  let turn = 0;
+  const ask = async (
+    method: Dispatcher.HttpMethod,
+    path: string,
+    lease?: LeaseHandle,
+    body?: unknown,
+    options: CallOptions = {},
+  ): Promise<any> => {
+    turn += 1;
+    return (clients[turn % 2] as Client).expect([200, 201, 202, 204, 302], method, path, {
+      ...options,
+      ...(lease && { leaseToken: lease.leaseToken }),
+      ...(body !== undefined && { body }),
+    });
+  };
+  const get = (path: string, lease?: LeaseHandle): Promise<any> => ask('GET', path, lease);
+  const watch = async (path: string, lease?: LeaseHandle): Promise<void> => {
+    turn += 1;
+    await using events = await EventReader.open((clients[turn % 2] as Client).url, path, {
+      headers,
+      ...(lease && { leaseToken: lease.leaseToken }),
+    });
+    await events.next();
+  };
+
+  const [me, next, third] = [
+    await ask('POST', '/v1/leases', undefined, { label: 'me', requestId: 'once' }),
+    await ask('POST', '/v1/leases', undefined, {}),
+    await ask('POST', '/v1/leases', undefined, {}),
+  ] as [LeaseHandle, LeaseHandle, LeaseHandle];
+  await ask('POST', '/v1/leases/self/heartbeat', me);
+  await ask('POST', '/v1/leases/heartbeat', undefined, { leaseTokens: [me.leaseToken, next.leaseToken] });
+  await get('/v1/leases/self', me);
+  await get('/v1/leases');
+  await get(`/v1/leases/${me.leaseId}`);
+  await watch('/v1/leases/self/events', me);
+
+  const lines = [
+    { path: '/v1/locks', acquire: {} },
+    { path: '/v1/rwlocks', acquire: { mode: 'write' } },
+    { path: '/v1/semaphores', acquire: { limit: 1 } },
+  ];
+  for (const { path, acquire } of lines) {
+    const thing = `${path}/thing`;
+    const { fencingToken } = await ask('POST', `${thing}/acquire`, me, { ...acquire, data: { kept: kept.data } });
+    const waiting = ask('POST', `${thing}/acquire`, next, { ...acquire, waitMs: 20_000 });
+    await watch(`${thing}/events`);
+    await ask('POST', `${thing}/check`, undefined, { fencingToken });
+    await ask('POST', `${thing}/revoke`, undefined, { reason: 'noon', graceMs: 60_000 });
+    await get(thing);
+    await get(`${thing}/waiters`);
+    await get(path);
+    await ask('POST', `${thing}/release`, me, {});
+    await waiting;
+    await ask('POST', `${thing}/release`, next, {});
+  }
+  await ask('PUT', '/v1/semaphores/thing', undefined, { limit: 3 });
+  await ask('POST', '/v1/locks/acquire', me, { names: ['one', 'two'] });
+  const oneCall = await ask('POST', '/v1/locks/one-call/acquire', undefined, {
+    lease: {},
+    requestId: 'r',
+    data: kept.data,
+  });
+  await ask('DELETE', '/v1/leases/self', oneCall);
+
+  const election = '/v1/elections/thing';
+  const elected = await ask('POST', `${election}/campaign`, me, { value: kept.value });
+  await ask('POST', `${election}/proclaim`, me, { value: kept.value });
+  await ask('POST', `${election}/acknowledge`, me, {});
+  await ask('POST', `${election}/check`, undefined, { fencingToken: elected.fencingToken });
+  await watch(`${election}/events`);
+  for (const path of ['/v1/elections', election, `${election}/candidates`]) await get(path);
+  await ask('POST', `${election}/resign`, me, {});
+
+  await ask('PUT', '/v1/barriers/thing');
+  await watch('/v1/barriers/thing/events');
+  await get('/v1/barriers');
+  await ask('DELETE', '/v1/barriers/thing');
+  await get('/v1/barriers/thing');
+
+  const double = '/v1/double-barriers/thing';
+  await Promise.all([me, next].map((lease) => ask('POST', `${double}/enter`, lease, { size: 2, waitMs: 20_000 })));
+  await watch(`${double}/events`);
+  for (const path of ['/v1/double-barriers', double, `${double}/members`]) await get(path);
+  await Promise.all([me, next].map((lease) => ask('POST', `${double}/leave`, lease, { waitMs: 20_000 })));
+
+  const group = '/v1/groups/thing';
+  await ask('PUT', `${group}/members/m`, me, { value: kept.value });
+  await watch(`${group}/events`);
+  for (const path of ['/v1/groups', group, `${group}/members`, `${group}/shares?of=4`]) await get(path);
+  await ask('DELETE', `${group}/members/m`, me);
+
+  await ask('PUT', '/v1/config/app/key', undefined, kept.value, { headers: { 'content-type': 'text/plain' } });
+  await ask('POST', '/v1/config', undefined, { operations: [{ put: 'app/other', value: { kept: kept.value } }] });
+  for (const path of ['/v1/config/app/key', '/v1/config?prefix=app/']) await get(path);
+  await watch('/v1/config/app/key');
+  await ask('DELETE', '/v1/config/app/key');
+
+  const { transactionId } = await ask('POST', '/v1/transactions', undefined, {
+    participants: ['p'],
+    deadlineMs: 60_000,
+    data: kept.data,
+  });
+  const transaction = `/v1/transactions/${transactionId as string}`;
+  await ask('POST', `${transaction}/join`, me, { participant: 'p' });
+  await watch(`${transaction}/events`);
+  await ask('POST', `${transaction}/vote`, me, { participant: 'p', vote: 'commit' });
+  for (const path of ['/v1/transactions', transaction]) await get(path);
+  await ask('POST', `${transaction}/abort`, undefined, { reason: 'too late' });
+
+  const queue = '/v1/queues/thing';
+  await ask('PUT', queue, undefined, { order: 'fifo', deadLetterQueue: 'dead', maxDeliveries: 1 });
+  await ask('POST', `${queue}/messages`, undefined, {
+    messages: [1, 2, 3].map(() => ({ body: { kept: kept.message } })),
+  });
+  await ask('POST', `${queue}/messages/raw`, undefined, kept.message, { headers: { 'content-type': 'text/plain' } });
+  await watch(`${queue}/events`);
+  for (const path of ['/v1/queues', queue, `${queue}/messages`]) await get(path);
+  await ask('POST', `${queue}/pop`, undefined, {});
+  const { items } = await ask('POST', `${queue}/claim`, me, { max: 2, claimMs: 30_000 });
+  const [first, second] = (items as { claimId: string }[]).map(({ claimId }) => claimId);
+  await ask('POST', `${queue}/extend`, me, { claimIds: [first], claimMs: 30_000 });
+  await ask('POST', `${queue}/ack`, me, { claimIds: [first] });
+  await ask('POST', `${queue}/nack`, me, { claimIds: [second], reason: 'later' });
+  await ask('POST', '/v1/queues/dead/redrive', undefined, { to: 'thing' });
+  await ask('POST', `${queue}/purge`);
+  await ask('DELETE', `${queue}?force=true`);
+
+  await ask('POST', '/v1/counters/thing/add', undefined, { by: 2, requestId: 'once' });
+  await ask('PUT', '/v1/counters/thing', undefined, { value: 7, expected: 2 });
+  await watch('/v1/counters/thing/events');
+  for (const path of ['/v1/counters', '/v1/counters/thing']) await get(path);
+
+  for (const path of ['/v1/status', '/v1/contention', '/', '/healthz', '/readyz', '/metrics']) await get(path);
+  for (const path of ['/openapi.yaml', '/openapi.json', '/docs', '/problems/draining']) await get(path);
+
+  await ask('DELETE', `/v1/leases/${third.leaseId}`);
+  await ask('DELETE', '/v1/leases/self', next);
+  await ask('DELETE', '/v1/leases/self', me);
+}
