@@ -73,6 +73,16 @@ function isEmpty(headers: IncomingHttpHeaders): boolean {
   return headers['transfer-encoding'] === undefined && (headers['content-length'] ?? '0') === '0';
 }
 
+/** What ends the reading of a body that is being read. */
+const cuts = new WeakMap<IncomingMessage, (reason: PosternError) => void>();
+
+/** Ends the reading of a request's body with this problem; false when it is not being read. */
+export function cutBody(request: IncomingMessage, reason: PosternError): boolean {
+  const cut = cuts.get(request);
+  cut?.(reason);
+  return cut !== undefined;
+}
+
 function readBytes(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
@@ -92,13 +102,16 @@ function readBytes(request: IncomingMessage, maxBytes: number): Promise<Buffer> 
       settle();
       resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, length));
     };
-    const onCut = (): void => {
+    const onCut = (): void => cut(new PosternError('malformed', 'The connection ended before the body did.'));
+    const cut = (reason: PosternError): void => {
       settle();
-      reject(new PosternError('malformed', 'The connection ended before the body did.'));
+      reject(reason);
     };
     const settle = (): void => {
+      cuts.delete(request);
       request.off('data', onData).off('end', onEnd).off('close', onCut);
     };
+    cuts.set(request, cut);
     request.on('data', onData).on('end', onEnd).on('close', onCut).on('error', onCut);
   });
 }

@@ -5,6 +5,7 @@ import { STATUS_CODES, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { Duplex } from 'node:stream';
 import { PosternError } from '../errors.js';
 import type { Logger } from '../log.js';
+import { cutBody } from './body.js';
 import { problemOf } from './problem.js';
 import { TARGET_BYTES_MAX } from './request-target.js';
 import { newTraceId } from './trace.js';
@@ -39,8 +40,15 @@ export class ConnectionErrors {
     if (this.#answered.has(socket)) return;
     const latest = this.#latest.get(socket);
     const isAnswering = latest !== undefined && !latest.writableFinished;
-    if (error.code === 'ECONNRESET' || !socket.writable || isAnswering) {
+    if (error.code === 'ECONNRESET' || !socket.writable || (isAnswering && latest.socket !== socket)) {
       socket.destroy();
+      return;
+    }
+    if (isAnswering) {
+      // In the middle of its body: who reads it answers, and nothing else is taken from this connection.
+      latest.shouldKeepAlive = false;
+      if (cutBody(latest.req, explain(error))) this.#answered.add(socket);
+      else socket.destroy();
       return;
     }
     const traceId = newTraceId();

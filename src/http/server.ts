@@ -13,6 +13,7 @@ import type { App } from './app.js';
 import { closeListener } from './close-listener.js';
 import { ConnectionErrors, HEADERS_BYTES_MAX } from './connection-errors.js';
 import type { Face } from './express-face.js';
+import { QueuedAnswers } from './queued-answers.js';
 
 export interface ServerTimeouts {
   /** A whole request, body included; a slow sender is cut off. */
@@ -91,6 +92,8 @@ function createListener(face: Face, logger: Logger, times: ServerTimeouts): Serv
   });
   // Node drops what comes after the 2 000th without a word, and it may be the length of the body; their bytes are bounded.
   server.maxHeadersCount = 0;
+  const queued = new QueuedAnswers();
+  for (const event of ['request', 'checkContinue', 'checkExpectation']) server.on(event, queued.onRequest);
   server.on('request', errors.onRequest).on('request', face.listener);
   // The body reader says "100 Continue" when it is ready for the body, and a body that is too large is refused before it is sent.
   server.on('checkContinue', errors.onRequest).on('checkContinue', face.listener);
