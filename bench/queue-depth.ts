@@ -12,15 +12,11 @@
  * and 35 700 messages a second pushed a thousand at a time. First pop of a new replica on 1 000 000 messages: 42 ms, with no stall of the
  * event loop above 12 ms; its memory 126 MiB. A hundred priorities: 1.35 times the cost of one.
  */
-import { spawn, type ChildProcess } from 'node:child_process';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { Pool } from 'undici';
-import { checkJava, provideZooKeeper, startZooKeeperServer } from '../scripts/lib/zookeeper.mjs';
+import { usage } from './processes.js';
+import { startPostern, startZooKeeper, type Postern } from './servers.js';
+import { median, quantile } from './statistics.js';
 
 const { values } = parseArgs({
   options: {
@@ -39,24 +35,10 @@ const FILL_AT_ONCE = 1_000;
 const FILLERS = 2;
 /** In the comparison of priorities. */
 const PRIORITY_MESSAGES = 2_000;
-/** Of utime and stime in /proc: the kernel's USER_HZ, 100 on every Linux. */
-const TICKS_PER_SECOND = 100;
 
-const root = fileURLToPath(new URL('..', import.meta.url));
-const dataDir = await mkdtemp(join(tmpdir(), 'postern-bench-'));
-const [zooKeeperPort, gatewayPort] = [await freePort(), await freePort()];
-const { classpath, version } = await provideZooKeeper({ cacheDir: join(root, '.cache') });
-const zookeeper = await startZooKeeperServer({
-  java: await checkJava(),
-  classpath,
-  dataDir,
-  clientPort: zooKeeperPort,
-  tickTime: 2_000,
-  jvmFlags: [`-Xmx${values.heap}`],
-  config: { maxClientCnxns: '0', snapCount: '1000000' },
-});
-let gateway = startGateway();
-const pool = new Pool(`http://127.0.0.1:${gatewayPort}`, { connections: 128, pipelining: 1 });
+const zookeeper = await startZooKeeper({ heap: values.heap, onDisk: true, config: { snapCount: '1000000' } });
+let gateway = await startGateway();
+const pool = new Pool(`http://127.0.0.1:${gateway.port}`, { connections: 128, pipelining: 1 });
 
 type Op = 'push' | 'pop' | 'claim' | 'ack';
 const OPS: readonly Op[] = ['push', 'pop', 'claim', 'ack'];
@@ -69,13 +51,12 @@ interface Measured {
 }
 
 try {
-  await untilReady();
   const { leaseToken } = (await call('POST', '/v1/leases', { ttlMs: 30_000 })) as { leaseToken: string };
   const heartbeat = setInterval(() => void call('POST', '/v1/leases/self/heartbeat', undefined, leaseToken), 5_000);
   const fillRates: number[] = [];
   for (const depth of DEPTHS) fillRates.push(await fill(depth));
   console.log(
-    `ZooKeeper ${version}; ${CLIENTS} clients, ${OPERATIONS} requests of each kind in each of ${ROUNDS} rounds`,
+    `ZooKeeper ${zookeeper.version}; ${CLIENTS} clients, ${OPERATIONS} requests of each kind in each of ${ROUNDS} rounds`,
   );
   await round(DEPTHS[0] as number, leaseToken, new Map()); // warm-up
   const results = DEPTHS.map(() => new Map<Op, Measured>());
@@ -83,7 +64,7 @@ try {
   for (let i = 0; i < ROUNDS; i += 1)
     for (const [j, depth] of DEPTHS.entries()) {
       await round(depth, leaseToken, results[j] as Map<Op, Measured>);
-      memory[j] = (await usage(gateway.pid as number)).rssKiB;
+      memory[j] = usage(gateway.process.pid as number).rssKiB;
     }
   clearInterval(heartbeat);
   await comparePriorities();
@@ -108,9 +89,8 @@ try {
     );
   }
   const deepest = Math.max(...DEPTHS);
-  gateway.kill('SIGKILL');
-  gateway = startGateway();
-  await untilReady();
+  gateway.process.kill('SIGKILL');
+  gateway = await startGateway(gateway.port);
   await metrics(); // begins the count of the event loop's delays anew
   const from = performance.now();
   await call('POST', `/v1/queues/depth-${deepest}/pop`, {});
@@ -121,13 +101,12 @@ try {
     'longest stall of the event loop, ms': digits(
       metricOf(await metrics(), 'postern_nodejs_eventloop_lag_max_seconds') * 1_000,
     ),
-    'memory of the replica, MiB': Math.round((await usage(gateway.pid as number)).rssKiB / 1024),
+    'memory of the replica, MiB': Math.round(usage(gateway.process.pid as number).rssKiB / 1024),
   });
 } finally {
   await pool.destroy();
-  gateway.kill('SIGKILL');
+  gateway.process.kill('SIGKILL');
   await zookeeper.stop();
-  await rm(dataDir, { recursive: true, force: true });
 }
 
 /** Emptying a queue whose messages have one priority, against one with a hundred, in turns. */
@@ -242,67 +221,15 @@ async function metrics(): Promise<string> {
   return (await pool.request({ method: 'GET', path: '/metrics' })).body.text();
 }
 
-function startGateway(): ChildProcess {
-  return spawn(process.execPath, [join(root, 'dist/main.js')], {
-    env: {
-      PATH: process.env['PATH'],
-      POSTERN_ZOOKEEPER: `127.0.0.1:${zooKeeperPort}`,
-      POSTERN_PORT: String(gatewayPort),
-      POSTERN_LOG_LEVEL: 'warn',
-    },
-    stdio: ['ignore', 'inherit', 'inherit'],
-  });
-}
-
-function median(values: readonly number[]): number {
-  return quantile(values, 0.5);
-}
-
-function quantile(values: readonly number[], q: number): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))] ?? NaN;
+function startGateway(port?: number): Promise<Postern> {
+  const settings = { POSTERN_LOG_LEVEL: 'warn' };
+  return startPostern({ zooKeeperPort: zookeeper.port, settings, ...(port === undefined ? {} : { port }) });
 }
 
 function digits(value: number): number {
   return Math.round(value * 100) / 100;
 }
 
-async function usage(pid: number): Promise<{ rssKiB: number; cpuSeconds: number }> {
-  const [status, stat] = await Promise.all([
-    readFile(`/proc/${pid}/status`, 'utf8'),
-    readFile(`/proc/${pid}/stat`, 'utf8'),
-  ]);
-  const rssKiB = Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]);
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  return { rssKiB, cpuSeconds: (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND };
-}
-
 function metricOf(text: string, name: string): number {
   return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1]);
-}
-
-async function untilReady(): Promise<void> {
-  for (const deadline = performance.now() + 30_000; performance.now() < deadline;) {
-    try {
-      const { statusCode, body } = await pool.request({ method: 'GET', path: '/readyz' });
-      await body.dump();
-      if (statusCode === 200) return;
-    } catch {
-      // not listening yet
-    }
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-  throw new Error('the gateway did not become ready');
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer().once('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      server.close(() =>
-        address !== null && typeof address === 'object' ? resolve(address.port) : reject(new Error('no port')),
-      );
-    });
-  });
 }

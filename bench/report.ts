@@ -1,7 +1,8 @@
 /** The result of a run, as JSON for machines and as Markdown tables for people. */
 import type { Measured } from './generator/job.js';
+import { judge, type Results } from './goals.js';
 import { digits, median, spreadOf, type Spread } from './statistics.js';
-import { GOALS, WORKLOADS, type Goal, type SystemName, type Workload } from './workloads.js';
+import { WORKLOADS, type SystemName, type Workload } from './workloads.js';
 
 /** Above this share of its core the generator may be what limits a rate. */
 const GENERATOR_LIMIT = 0.8;
@@ -10,45 +11,11 @@ export interface Run {
   readonly at: string;
   /** Lines about the machine and what ran on it. */
   readonly about: readonly string[];
-  /** By workload and system, one of each round. */
-  readonly results: Record<string, Partial<Record<SystemName, Measured[]>>>;
+  readonly results: Results;
   /** Why a system is not in the tables. */
   readonly missing: Partial<Record<SystemName, string>>;
   /** Measurements that came to no result. */
   readonly failures: readonly string[];
-}
-
-export interface Verdict {
-  readonly goal: Goal;
-  /** Undefined when one of the two was not measured. */
-  readonly ratio: Spread | undefined;
-  readonly reached: boolean | undefined;
-}
-
-export function judge(run: Run): Verdict[] {
-  return GOALS.filter(({ workload }) => run.results[workload] !== undefined).map((goal) => {
-    const ratios = ratiosOf(run, goal);
-    if (ratios.length === 0) return { goal, ratio: undefined, reached: undefined };
-    const middle = median(ratios);
-    const reached = middle >= (goal.atLeast ?? 0) && middle <= (goal.atMost ?? Infinity);
-    return { goal, ratio: spreadOf(ratios), reached };
-  });
-}
-
-/** Round by round, so that what slows both sides of a round does not count. */
-export function ratiosOf(
-  run: Run,
-  { workload, of, ofOther = of, against }: Goal,
-  system: SystemName = 'postern',
-): number[] {
-  const mine = run.results[workload]?.[system] ?? [];
-  const others = run.results[workload]?.[against] ?? [];
-  return mine
-    .map((measured, i) => {
-      const other = others[i];
-      return (of(measured) ?? NaN) / (other === undefined ? NaN : (ofOther(other) ?? NaN));
-    })
-    .filter((ratio) => !Number.isNaN(ratio));
 }
 
 export function violationsOf(run: Run): string[] {
@@ -72,11 +39,13 @@ export function markdown(run: Run): string {
     '',
     table(
       ['goal', 'what', 'against', 'must reach', 'ratio (of the rounds)', 'reached'],
-      judge(run).map(({ goal, ratio, reached }) => [
+      judge(run.results).map(({ goal, ratio, reached }) => [
         goal.id,
         `${goal.what} of ${goal.workload}`,
-        goal.against,
-        goal.atLeast === undefined ? `≤ ${goal.atMost}` : `≥ ${goal.atLeast}`,
+        goal.against === undefined ? '' : [goal.against.system, goal.against.workload].filter(Boolean).join(' of '),
+        [goal.atLeast !== undefined && `≥ ${goal.atLeast}`, goal.atMost !== undefined && `≤ ${goal.atMost}`]
+          .filter(Boolean)
+          .join(', '),
         ratio === undefined ? 'not measured' : shown(ratio),
         reached === undefined ? '–' : reached ? 'yes' : '**no**',
       ]),

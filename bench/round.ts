@@ -8,7 +8,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { endWithParent } from '../scripts/lib/zookeeper.mjs';
 import { EMPTY_PATH } from './generator/empty.js';
-import type { Job, Measured, System } from './generator/job.js';
+import type { Job, Measured, RestartRequest, Restarted, System } from './generator/job.js';
 import { freshDirectory, pin, spawnOn, usage, type Cores } from './processes.js';
 import { PEERS } from './provide.js';
 import {
@@ -31,7 +31,7 @@ import type { SystemName, Workload } from './workloads.js';
 
 const GENERATOR = join(ROOT, 'bench/generator/main.ts');
 /** On top of what a job measures. */
-const JOB_MARGIN_MS = 120_000;
+const JOB_MARGIN_MS = 10 * 60_000;
 /** Libraries have a virtual machine of their own to warm up, or none that gets faster. */
 const LIBRARY_WARM_UP_SECONDS = 4;
 
@@ -71,7 +71,7 @@ export class Round {
     const core = options.cores?.servers;
     const dir = await freshDirectory();
     const key = await makeApiKey(dir);
-    const zookeeper = await startZooKeeper({ core, onDisk: options.onDisk });
+    const zookeeper = await startZooKeeper({ core, onDisk: options.onDisk, heap: '4g' });
     const { settings, nodeOptions } = options;
     const common: PosternOptions = { zooKeeperPort: zookeeper.port, core, key, settings, nodeOptions };
     const postern = await startPostern(common);
@@ -100,7 +100,8 @@ export class Round {
   /** @param rate of an open loop */
   async measure(workload: Workload, system: SystemName, rate?: number): Promise<Measured> {
     if (system === 'curator' || system === 'kazoo') return this.#library(workload, system);
-    const { seconds, warmUpSeconds } = this.#options;
+    const { warmUpSeconds } = this.#options;
+    const seconds = Math.max(this.#options.seconds, workload.atLeastSeconds ?? 0);
     const job = { ...workload.job, seconds, warmUpSeconds, ...(rate === undefined ? {} : { rate }) };
     const server = await this.#serverFor(system, workload);
     try {
@@ -110,14 +111,12 @@ export class Round {
     }
   }
 
-  async #serverFor(
-    system: System,
-    workload: Workload,
-  ): Promise<{ port: number; otherPort?: number; pids: Server['pids']; release?: () => Promise<void> }> {
+  async #serverFor(system: System, workload: Workload): Promise<Target> {
     const core = this.#options.cores?.servers;
     const own = (server: Server) => ({ ...server, release: () => server.stop() });
     switch (system) {
       case 'postern':
+        if (workload.ownReplica !== undefined) return this.#ownReplica(workload.ownReplica);
         return workload.throughTwoReplicas === true ? this.#twoReplicas() : this.postern;
       case 'baseline':
         return this.baseline as Postern;
@@ -137,7 +136,30 @@ export class Round {
     }
   }
 
-  async #twoReplicas() {
+  /** One that has done nothing yet, and that can be killed. */
+  async #ownReplica(settings: Record<string, string>): Promise<Target> {
+    const options: PosternOptions = {
+      zooKeeperPort: this.zookeeper.port,
+      core: this.#options.cores?.servers,
+      key: this.#key,
+      settings: { ...this.#options.settings, ...settings, POSTERN_ROOT: `/own-${this.#freshNames()}` },
+      nodeOptions: this.#options.nodeOptions,
+    };
+    let replica = await startPostern(options);
+    const { port } = replica;
+    return {
+      port,
+      pids: replica.pids,
+      restart: async () => {
+        replica.process.kill('SIGKILL');
+        replica = await startPostern({ ...options, port });
+        return replica.pids['gateway'] as number;
+      },
+      release: () => replica.stop(),
+    };
+  }
+
+  async #twoReplicas(): Promise<Target> {
     const { cores, settings } = this.#options;
     const zooKeeperPort = this.zookeeper.port;
     const other = await startPostern({ zooKeeperPort, core: cores?.servers, key: this.#key, settings });
@@ -159,22 +181,19 @@ export class Round {
     return { headers, body: await response.text() };
   }
 
-  #generate(
-    system: System,
-    server: { port: number; otherPort?: number; pids: Server['pids'] },
-    job: Omit<Job, 'target' | 'pids'>,
-  ): Promise<Measured> {
-    const { port, otherPort } = server;
+  #generate(system: System, server: Target, job: Omit<Job, 'target' | 'pids'>): Promise<Measured> {
+    const { port, otherPort, restart } = server;
     const onZooKeeper = system === 'postern' || system === 'baseline' || system.startsWith('zookeeper');
     const target = {
       system,
       port,
       names: this.#freshNames(),
+      zooKeeperPort: this.zookeeper.port,
       key: this.#key.key,
       ...(otherPort === undefined ? {} : { otherPort }),
     };
     const pids = { ...server.pids, ...(onZooKeeper ? this.zookeeper.pids : {}) };
-    return runGenerator({ ...job, target, pids }, this.#options.cores);
+    return runGenerator({ ...job, target, pids }, this.#options.cores, restart);
   }
 
   async #library(workload: Workload, system: 'curator' | 'kazoo'): Promise<Measured> {
@@ -227,6 +246,15 @@ export class Round {
   }
 }
 
+/** What a job runs against. */
+interface Target {
+  port: number;
+  otherPort?: number;
+  pids: Server['pids'];
+  restart?: () => Promise<number>;
+  release?: () => Promise<void>;
+}
+
 interface LibraryResult {
   operations: number;
   seconds: number;
@@ -237,14 +265,24 @@ interface LibraryResult {
   firstError: string;
 }
 
-function runGenerator(job: Job, cores: Cores | undefined): Promise<Measured> {
+function runGenerator(job: Job, cores: Cores | undefined, restart?: () => Promise<number>): Promise<Measured> {
   return new Promise((resolve, reject) => {
     const child = fork(GENERATOR, { execArgv: ['--import', 'tsx'], cwd: ROOT });
     endWithParent(child);
     pin(child.pid as number, cores?.generator);
     const limit = setTimeout(() => child.kill('SIGKILL'), (job.warmUpSeconds + job.seconds) * 1_000 + JOB_MARGIN_MS);
     let measured: Measured | undefined;
-    child.once('message', (message) => (measured = message as Measured));
+    child.on('message', (message: Measured | RestartRequest) => {
+      if (!('restart' in message)) measured = message;
+      else
+        restart?.().then(
+          (pid) => child.send({ pid } satisfies Restarted),
+          (error: Error) => {
+            reject(error);
+            child.kill('SIGKILL');
+          },
+        );
+    });
     child.once('exit', (code, signal) => {
       clearTimeout(limit);
       if (measured === undefined) reject(new Error(`the generator ended with ${signal ?? code} and no result`));

@@ -16,7 +16,8 @@ import { build } from '../scripts/lib/zookeeper.mjs';
 import type { Measured } from './generator/job.js';
 import { chooseCores } from './processes.js';
 import { PEERS, type PeerName } from './provide.js';
-import { judge, markdown, violationsOf, type Run } from './report.js';
+import { judge } from './goals.js';
+import { markdown, violationsOf, type Run } from './report.js';
 import { Round, type RoundOptions } from './round.js';
 import { ROOT } from './servers.js';
 import { digits } from './statistics.js';
@@ -45,7 +46,7 @@ const rounds = values.quick ? 1 : Number(values.rounds);
 const options: RoundOptions = {
   cores,
   seconds: values.quick ? 2 : Number(values.seconds),
-  warmUpSeconds: values.quick ? 0.5 : 1,
+  warmUpSeconds: values.quick ? 0.5 : 2,
   jvmWarmUpSeconds: values.quick ? 3 : 8,
   baseline: values.against === undefined ? undefined : resolve(values.against),
   onDisk: values['on-disk'],
@@ -156,9 +157,11 @@ async function report(finished: Run): Promise<void> {
   await mkdir(dirname(out), { recursive: true });
   const text = markdown(finished);
   await writeFile(`${out}.md`, `${text}\n`);
-  const verdicts = judge(finished).map(({ goal: { id, workload, what, against, atLeast, atMost }, ...rest }) => {
-    return { id, workload, what, against, atLeast, atMost, ...rest };
-  });
+  const verdicts = judge(finished.results).map(
+    ({ goal: { id, workload, what, against, atLeast, atMost }, ...rest }) => {
+      return { id, workload, what, against, atLeast, atMost, ...rest };
+    },
+  );
   await writeFile(`${out}.json`, `${JSON.stringify({ ...finished, goals: verdicts }, undefined, 2)}\n`);
   console.log(text);
   say(`written: ${out}.md and .json`);

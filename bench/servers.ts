@@ -64,6 +64,8 @@ export async function startZooKeeper(options: ZooKeeperOptions = {}): Promise<Zo
 
 export interface PosternOptions {
   zooKeeperPort: number;
+  /** Default: one that is free. */
+  port?: number;
   core?: number | undefined;
   /** A checkout with its own `dist`; default this one. */
   checkout?: string;
@@ -80,7 +82,7 @@ export interface Postern extends Server {
 /** The built gateway as in production: log lines of every request to nowhere, metrics on. */
 export async function startPostern(options: PosternOptions): Promise<Postern> {
   const { zooKeeperPort, core, checkout = ROOT, key, settings, nodeOptions } = options;
-  const port = await freePort();
+  const { port = await freePort() } = options;
   const child = spawnOn(core, process.execPath, [join(checkout, 'dist/main.js')], {
     env: {
       PATH: process.env['PATH'],

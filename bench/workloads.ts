@@ -1,5 +1,5 @@
-/** What is measured, on which systems, and what Postern must reach there: ratios of figures of one run, never absolute ones. */
-import type { Job, Measured, System } from './generator/job.js';
+/** What is measured, and on which systems. */
+import type { Job, System } from './generator/job.js';
 
 export type SystemName = System | 'curator' | 'kazoo';
 
@@ -11,13 +11,27 @@ export interface Workload {
   /** In the order in which they take turns. */
   readonly systems: readonly SystemName[];
   readonly job: Pick<Job, 'scenario' | 'clients' | 'things' | 'holdMs'>;
+  /** Whatever the run says: less would not reach every lease, or both depths. */
+  readonly atLeastSeconds?: number;
   /** An open loop at half the rate that the slower of Postern and etcd had in this workload of the same round. */
   readonly halfTheRateOf?: string;
   /** Each request goes through another replica than the last one of its lease. */
   readonly throughTwoReplicas?: boolean;
+  /** A fresh replica that can be killed, with these further settings. */
+  readonly ownReplica?: Record<string, string>;
 }
 
 const LOCK = { scenario: 'lock' } as const;
+const HERD = { scenario: 'herd', clients: 1 } as const;
+const HERD_TITLE = 'waiters of one lock drained (zookeeper: everybody watches the one node)';
+
+const queue = (clients: number): Workload => ({
+  id: `Q1-${clients}`,
+  title: `push and pop at depth 1 000, ${clients} consumer${clients === 1 ? '' : 's'}`,
+  unit: 'pairs',
+  systems: ['postern', 'baseline', 'curator', 'kazoo', 'zookeeper', 'webdis', 'redis', 'beanstalkd'],
+  job: { scenario: 'queue', clients, things: 1_000 },
+});
 
 export const WORKLOADS: readonly Workload[] = [
   {
@@ -64,6 +78,37 @@ export const WORKLOADS: readonly Workload[] = [
     job: { ...LOCK, clients: 4, things: 1, holdMs: 10 },
   },
   {
+    id: 'C3-10',
+    title: `10 ${HERD_TITLE}`,
+    unit: 'hand-offs',
+    systems: ['postern', 'zookeeper'],
+    job: { ...HERD, things: 10 },
+  },
+  {
+    id: 'C3-100',
+    title: `100 ${HERD_TITLE}`,
+    unit: 'hand-offs',
+    systems: ['postern', 'zookeeper'],
+    job: { ...HERD, things: 100 },
+  },
+  {
+    id: 'C3-1000',
+    title: `1 000 ${HERD_TITLE}`,
+    unit: 'hand-offs',
+    systems: ['postern', 'zookeeper'],
+    job: { ...HERD, things: 1_000 },
+  },
+  queue(1),
+  queue(16),
+  queue(64),
+  {
+    id: 'Q4',
+    title: '16 clients that push one message, then 100 messages at once',
+    unit: 'messages',
+    systems: ['postern', 'baseline'],
+    job: { scenario: 'bulk', clients: 16, things: 100 },
+  },
+  {
     id: 'H1',
     title: 'heartbeats of 1 000 leases over 32 connections',
     unit: 'heartbeats',
@@ -79,54 +124,37 @@ export const WORKLOADS: readonly Workload[] = [
     throughTwoReplicas: true,
   },
   {
+    id: 'H3',
+    title: '10 000 leases heartbeated at a third of their TTL of a minute; then attached anew after a restart (H4)',
+    unit: 'heartbeats',
+    systems: ['postern'],
+    job: { scenario: 'leases', clients: 64, things: 10_000 },
+    atLeastSeconds: 21,
+    ownReplica: {},
+  },
+  {
     id: 'G1',
     title: 'a request that needs no ZooKeeper (GET /v1/status), 64 clients',
     unit: 'requests',
     systems: ['postern', 'baseline', 'node-http'],
     job: { scenario: 'empty', clients: 64, things: 1 },
   },
-];
-
-export interface Goal {
-  /** As in the list of goals. */
-  readonly id: string;
-  readonly workload: string;
-  /** What is compared, for people. */
-  readonly what: string;
-  readonly of: (measured: Measured) => number | undefined;
-  readonly against: SystemName;
-  /** Where the other system's figure is another one. */
-  readonly ofOther?: (measured: Measured) => number | undefined;
-  readonly atLeast?: number;
-  readonly atMost?: number;
-}
-
-const rate = (measured: Measured): number => measured.rate;
-const p50 = (measured: Measured): number => measured.p50;
-const p99 = (measured: Measured): number => measured.p99;
-const gatewayCpu = (measured: Measured): number | undefined => measured.cpu['gateway'];
-const storeCpu = (measured: Measured): number | undefined => measured.cpu['store'];
-
-export const GOALS: readonly Goal[] = [
-  { id: 'L1', workload: 'L1', what: 'rate', of: rate, against: 'etcd', atLeast: 1.3 },
-  { id: 'L1', workload: 'L1', what: 'rate', of: rate, against: 'zookeeper', atLeast: 0.55 },
-  { id: 'L2', workload: 'L1', what: 'p99, closed loop', of: p99, against: 'etcd', atMost: 0.5 },
-  { id: 'L2', workload: 'L2', what: 'p99, open loop', of: p99, against: 'etcd', atMost: 0.5 },
-  { id: 'L3', workload: 'L3', what: 'median of a pair', of: p50, against: 'etcd', atMost: 1.05 },
-  { id: 'C1', workload: 'C1', what: 'rate', of: rate, against: 'etcd', atLeast: 3.5 },
-  { id: 'C1', workload: 'C1', what: 'rate', of: rate, against: 'curator', atLeast: 1.2 },
-  { id: 'C2', workload: 'C2', what: 'rate', of: rate, against: 'etcd', atLeast: 28 },
-  { id: 'C2', workload: 'C2-hold', what: 'rate', of: rate, against: 'etcd', atLeast: 2.2 },
-  { id: 'H1', workload: 'H1', what: 'rate', of: rate, against: 'etcd', atLeast: 1.1 },
-  { id: 'H2', workload: 'H2', what: 'rate', of: rate, against: 'etcd', atLeast: 0.35 },
-  { id: 'G1', workload: 'G1', what: 'CPU of the gateway', of: gatewayCpu, against: 'node-http', atMost: 2.5 },
   {
-    id: 'G2',
-    workload: 'L1',
-    what: "CPU of the gateway, against etcd's whole CPU",
-    of: gatewayCpu,
-    against: 'etcd',
-    ofOther: storeCpu,
-    atMost: 0.45,
+    id: 'M1',
+    title: '10 000 requests that wait for locks, each on a connection of its own (etcd: 2 000, each with a lease)',
+    unit: 'waiters',
+    systems: ['postern', 'etcd'],
+    job: { scenario: 'waiting', clients: 1, things: 10_000 },
+    ownReplica: { POSTERN_MAX_WAIT_MS: '600000' },
+  },
+  // Last: the messages stay in ZooKeeper.
+  {
+    id: 'Q2',
+    title: 'a queue of 1 000 000 messages against one of 1 000, 16 clients; then a cold start on it (Q3)',
+    unit: 'operations',
+    systems: ['postern'],
+    job: { scenario: 'depth', clients: 16, things: 1_000_000 },
+    atLeastSeconds: 10,
+    ownReplica: {},
   },
 ];

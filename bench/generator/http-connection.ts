@@ -50,6 +50,8 @@ export class HttpConnection {
   /** @param request head and body as {@link requestText} makes them */
   send(request: string): Promise<Answer> {
     return new Promise((resolve, reject) => {
+      if (this.#waiting !== undefined || this.#socket.destroyed)
+        return reject(new Error('the connection is busy or closed'));
       this.#waiting = { resolve, reject };
       this.#socket.write(request, 'latin1');
     });

@@ -14,13 +14,14 @@ export const SYSTEMS = [
 ] as const;
 export type System = (typeof SYSTEMS)[number];
 
-export type Scenario = 'lock' | 'heartbeat' | 'empty';
+export type Scenario = 'lock' | 'queue' | 'bulk' | 'depth' | 'heartbeat' | 'leases' | 'empty' | 'herd' | 'waiting';
 
 export interface Target {
   readonly system: System;
   readonly port: number;
   /** A second replica, for what has to go through another one. */
   readonly otherPort?: number;
+  readonly zooKeeperPort: number;
   /** API key of Postern. */
   readonly key?: string;
   /** A prefix of names that no other job has used. */
@@ -40,6 +41,15 @@ export interface Job {
   readonly seconds: number;
   /** Processes whose CPU and memory are measured, by role. */
   readonly pids: Readonly<Record<string, number>>;
+}
+
+/** From the generator to the runner: kill the gateway and start it again on its port. The answer is a {@link Restarted}. */
+export interface RestartRequest {
+  readonly restart: true;
+}
+
+export interface Restarted {
+  readonly pid: number;
 }
 
 export interface Measured {
