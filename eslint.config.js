@@ -11,7 +11,7 @@ const LAYERS = ['http', 'recipes', 'leases', 'zookeeper'];
 /** Where `http` stops: it knows what recipes and leases say, not how ZooKeeper says it. */
 const HTTP_MAY_NOT = ['zookeeper'];
 
-const ENTRIES = ['./src/{main,gateway}.ts', './src/cli/**']; // globs all: the rule does not mix them with paths
+const ENTRIES = ['./src/{main,gateway}.ts', './src/{cli,workers}/**']; // globs all: the rule does not mix them with paths
 const inside = (/** @type {string} */ name) => `./src/${name}/**`;
 
 const zones = [
@@ -31,6 +31,11 @@ const zones = [
     message: 'Metrics import prom-client and nothing of ours.',
   },
   { target: './src/cli/**', from: ['./src/main.ts', './src/gateway.ts'], message: 'A command is not the gateway.' },
+  {
+    target: './src/workers/**',
+    from: [...LAYERS, 'metrics'].map(inside).concat('./src/{main,gateway}.ts'),
+    message: 'Workers are processes: what they serve is not their business.',
+  },
   { target: './src/gateway.ts', from: './src/main.ts', message: 'The process starts the gateway, not the reverse.' },
 ];
 

@@ -185,6 +185,13 @@ const SETTINGS = {
     },
     { min: 0, max: HOUR, unit: 'ms' },
   ),
+  workers: integer(
+    {
+      env: 'POSTERN_WORKERS',
+      sentence: 'Processes that serve this replica, for more than one core; its limits are divided among them.',
+    },
+    { fallback: 1, min: 1, max: 64 },
+  ),
   drainMs: integer(
     { env: 'POSTERN_DRAIN_MS', sentence: 'How long a stopping replica lets requests finish before it cuts them off.' },
     { fallback: DRAIN_MS, min: 0, max: HOUR, unit: 'ms' },

@@ -26,10 +26,11 @@ import { Layout } from './leases/layout.js';
 import { Leases } from './leases/leases.js';
 import { SessionBounds } from './leases/session-bounds.js';
 import type { Logger } from './log.js';
+import { aggregateMetrics, type MetricsTold } from './metrics/aggregate.js';
 import { createMetrics, type Metrics } from './metrics/metrics.js';
 import { BarrierObservers } from './recipes/barrier-observer.js';
 import { Cleanup } from './recipes/cleanup.js';
-import { Contention } from './recipes/contention.js';
+import { Contention, type ContentionTold } from './recipes/contention.js';
 import { ConfigObservers } from './recipes/config/observers.js';
 import { TidyConfig } from './recipes/config/tidy.js';
 import { ConfigWriter } from './recipes/config/write.js';
@@ -58,6 +59,7 @@ import { Transactions } from './recipes/transaction.js';
 import { Rounds } from './recipes/rounds.js';
 import { pause, SECOND, systemClock, type Clock } from './time.js';
 import { version } from './version.js';
+import { Siblings } from './workers/siblings.js';
 import { CREATOR_ACL, OPEN_ACL } from './zookeeper/acl.js';
 import type { Ensemble, ZooKeeperObserver } from './zookeeper/client.js';
 import { parseConnectString } from './zookeeper/connect-string.js';
@@ -107,11 +109,12 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     throw new Error(
       'POSTERN_ZOOKEEPER is not set; it names the ensemble to use, for example 127.0.0.1:2181. `npm start` without it starts one.',
     );
+  const share = shareOf(config);
   const metrics = createMetrics({ version, processMetrics: options.processMetrics ?? true });
   const ensemble = ensembleOf(config, zooKeeperObserver(metrics, logger));
   const control = new ControlSession(ensemble, { sessionTimeoutMs: CONTROL_SESSION_TIMEOUT_MS });
   const layout = new Layout(config.root);
-  const sessions = new AttachedSessions({ ensemble, cap: config.maxAttached, metrics });
+  const sessions = new AttachedSessions({ ensemble, cap: share.maxAttached, metrics });
   const bounds = new SessionBounds(sessions);
   const keys = new LeaseKeys(control, layout, config.leaseKeys);
   const leases = new Leases({ control, sessions, keys, bounds, layout, clock, metrics });
@@ -178,10 +181,17 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     return { ready: reasons.length === 0, reasons };
   };
 
+  const siblings = new Siblings({
+    metrics: () => metrics.registry.getMetricsAsJSON(),
+    contention: (namespace) => context.contention.tell(namespace as string),
+  });
+  const exposition = async (): Promise<string> =>
+    config.workers === 1 ? metrics.registry.metrics() : aggregateMetrics(await siblings.gather<MetricsTold>('metrics'));
+
   let server: RunningServer;
   try {
     const app = createApp({
-      config,
+      config: share,
       metrics,
       logger,
       clock,
@@ -189,14 +199,14 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       routes: {
         ...operationsRoutes({
           config,
-          metrics,
+          exposition,
           clock,
           version,
           readiness,
           sessionBounds: () => bounds.known,
           leaving: leaving.signal,
         }),
-        ...contentionRoutes(context),
+        ...contentionRoutes((namespace) => siblings.gather<ContentionTold[]>('contention', namespace)),
         ...leaseRoutes(context, observers),
         ...lockRoutes(context, observers),
         ...electionRoutes(context, observers),
@@ -275,8 +285,15 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       sessions.detachAll();
       await control.stop(performance.now() + CLOSE_CONTROL_MS);
       authentication.close();
+      siblings.close();
     },
   };
+}
+
+/** What one worker of the replica may have of its limits. */
+function shareOf(config: Config): Config {
+  const of = (limit: number): number => Math.ceil(limit / config.workers);
+  return { ...config, maxWaiters: of(config.maxWaiters), maxAttached: of(config.maxAttached) };
 }
 
 function ensembleOf(config: Config, observer: ZooKeeperObserver): Ensemble {

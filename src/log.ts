@@ -16,7 +16,9 @@ export type { Logger };
 /** Whoever reads the log may be this far behind; what comes then is dropped, and the memory of the replica stays its own. */
 const BEHIND_BYTES_MAX = 16 * 1024 * 1024;
 /** Lines are gathered up to this size, or until the event loop is idle for {@link FLUSH_MS}. */
-const GATHERED_BYTES = 4096;
+const GATHERED_BYTES = 3072;
+/** What is written to a pipe at once stays together when several workers write to it (POSIX, PIPE_BUF). */
+const WRITTEN_AT_ONCE_BYTES = 4096;
 const FLUSH_MS = 200;
 
 export interface Log {
@@ -37,6 +39,7 @@ export function createLog({ logLevel }: Pick<Config, 'logLevel'>, stream?: Desti
     dest: 1,
     sync: false,
     minLength: GATHERED_BYTES,
+    maxWrite: WRITTEN_AT_ONCE_BYTES,
     maxLength: BEHIND_BYTES_MAX,
     periodicFlush: FLUSH_MS,
   });

@@ -3,6 +3,8 @@
  *
  * Herd and contention come first: `wakeups / handoffs` is the herd factor (1 is none). Names of locks
  * are never labels. Label sets are bounded and set to zero at start, so that a rate exists from the first scrape.
+ *
+ * `aggregator` says how a gauge of several workers becomes one of their replica (`aggregate.ts`); the others are summed.
  */
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client';
 
@@ -177,12 +179,14 @@ export function createMetrics(options: MetricsOptions) {
       name: 'postern_queue_depth',
       help: 'Messages in a queue, claimed ones among them, for queues that this replica has used lately. Every replica tells the same: take the maximum.',
       labelNames: ['queue'],
+      aggregator: 'max',
       registers,
     }),
     queueOldestMessageTimestampSeconds: new Gauge({
       name: 'postern_queue_oldest_message_timestamp_seconds',
       help: 'When the oldest message of a queue was pushed, for queues that this replica has used lately; 0 when it is empty.',
       labelNames: ['queue'],
+      aggregator: 'max',
       registers,
     }),
     queueMessagesTotal: new Counter({
@@ -212,6 +216,7 @@ export function createMetrics(options: MetricsOptions) {
     zookeeperConnected: new Gauge({
       name: 'postern_zookeeper_connected',
       help: 'Whether the control session is connected (1) or not (0).',
+      aggregator: 'min',
       registers,
     }),
     zookeeperReconnectsTotal: new Counter({
@@ -244,6 +249,7 @@ export function createMetrics(options: MetricsOptions) {
       name: 'postern_build_info',
       help: 'Always 1; the labels tell the version.',
       labelNames: ['version', 'node'],
+      aggregator: 'first',
       registers,
     }),
   };

@@ -23,6 +23,21 @@ export interface Contended {
   conflicts: number;
 }
 
+/** What one process tells of one name. */
+export interface ContentionTold {
+  kind: Kind;
+  /** What credentials name in their scopes, such as `double-barrier`. */
+  scopeKind: string;
+  name: string;
+  waiting: number;
+  oldestWaitMs: number;
+  waits: number;
+  /** Of all waits together. */
+  waitMs: number;
+  longestWaitMs: number;
+  conflicts: number;
+}
+
 /** How far back it is told of. */
 export const CONTENTION_WINDOW_MS = 5 * MINUTE;
 const SLICE_MS = MINUTE;
@@ -77,16 +92,13 @@ export class Contention {
     currentSlice(this.#entry(kind, path)).conflicts += 1;
   }
 
-  /**
-   * Those of a namespace with the longest lines, then the longest waits, then the most conflicts.
-   * @param shows whether whoever asks may see what has this name
-   */
-  top(namespace: string, count: number, shows: (kind: string, name: string) => boolean): Contended[] {
+  /** All names of a namespace about which there is anything to tell. */
+  tell(namespace: string): ContentionTold[] {
     const now = performance.now();
     const first = Math.floor(now / SLICE_MS) - SLICES;
-    const all: Contended[] = [];
+    const all: ContentionTold[] = [];
     for (const entry of this.#entries.values()) {
-      if (entry.namespace !== namespace || !shows(entry.scopeKind, entry.name)) continue;
+      if (entry.namespace !== namespace) continue;
       const slices = entry.slices.filter(({ number }) => number > first);
       const waits = sum(slices, 'waits');
       const conflicts = sum(slices, 'conflicts');
@@ -94,19 +106,17 @@ export class Contention {
       if (oldest === undefined && waits === 0 && conflicts === 0) continue;
       all.push({
         kind: entry.kind,
+        scopeKind: entry.scopeKind,
         name: entry.name,
         waiting: entry.open.size,
         oldestWaitMs: oldest === undefined ? 0 : Math.round(now - oldest.since),
         waits,
-        meanWaitMs: waits === 0 ? 0 : Math.round(sum(slices, 'waitMs') / waits),
+        waitMs: sum(slices, 'waitMs'),
         longestWaitMs: Math.round(Math.max(0, ...slices.map(({ longestWaitMs }) => longestWaitMs))),
         conflicts,
       });
     }
-    const longest = (one: Contended): number => Math.max(one.oldestWaitMs, one.longestWaitMs);
-    return all
-      .sort((a, b) => b.waiting - a.waiting || longest(b) - longest(a) || b.conflicts - a.conflicts)
-      .slice(0, count);
+    return all;
   }
 
   #entry(kind: Kind, path: string): Entry {
@@ -131,6 +141,45 @@ export class Contention {
       return;
     }
   }
+}
+
+/**
+ * Those with the longest lines, then the longest waits, then the most conflicts.
+ * @param told by each process of the replica
+ * @param shows whether whoever asks may see what has this name
+ */
+export function topContention(
+  told: readonly (readonly ContentionTold[])[],
+  count: number,
+  shows: (kind: string, name: string) => boolean,
+): Contended[] {
+  const together = new Map<string, ContentionTold>();
+  for (const one of told.flat()) {
+    if (!shows(one.scopeKind, one.name)) continue;
+    const key = `${one.scopeKind}/${one.name}`;
+    const before = together.get(key);
+    together.set(key, before === undefined ? one : merged(before, one));
+  }
+  const longest = (one: Contended): number => Math.max(one.oldestWaitMs, one.longestWaitMs);
+  return [...together.values()]
+    .map(({ scopeKind: _, waitMs, ...rest }) => ({
+      ...rest,
+      meanWaitMs: rest.waits === 0 ? 0 : Math.round(waitMs / rest.waits),
+    }))
+    .sort((a, b) => b.waiting - a.waiting || longest(b) - longest(a) || b.conflicts - a.conflicts)
+    .slice(0, count);
+}
+
+function merged(a: ContentionTold, b: ContentionTold): ContentionTold {
+  return {
+    ...a,
+    waiting: a.waiting + b.waiting,
+    oldestWaitMs: Math.max(a.oldestWaitMs, b.oldestWaitMs),
+    waits: a.waits + b.waits,
+    waitMs: a.waitMs + b.waitMs,
+    longestWaitMs: Math.max(a.longestWaitMs, b.longestWaitMs),
+    conflicts: a.conflicts + b.conflicts,
+  };
 }
 
 function currentSlice(entry: Entry): Slice {

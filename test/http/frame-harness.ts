@@ -55,7 +55,7 @@ export async function startFrame(options: FrameOptions = {}): Promise<Frame> {
   });
   const operations = operationsRoutes({
     config,
-    metrics,
+    exposition: () => metrics.registry.metrics(),
     clock: systemClock,
     version: '0.0.0-test',
     readiness: options.readiness ?? (() => ({ ready: true, reasons: [] })),

@@ -3,7 +3,7 @@
  */
 import type { Config } from '../../config.js';
 import { ERROR_CODES, PosternError, type ErrorCode } from '../../errors.js';
-import type { Metrics } from '../../metrics/metrics.js';
+import { EXPOSITION_TYPE } from '../../metrics/aggregate.js';
 import { LOCK_DELAY_MAX_MS } from '../../recipes/lock-delay.js';
 import { instant, type Clock } from '../../time.js';
 import { negotiate } from '../accept.js';
@@ -28,7 +28,8 @@ export interface SessionBounds {
 
 export interface OperationsOptions {
   readonly config: Config;
-  readonly metrics: Metrics;
+  /** All metrics of the replica, as Prometheus reads them. */
+  readonly exposition: () => Promise<string>;
   readonly clock: Clock;
   readonly version: string;
   readonly readiness: () => Readiness;
@@ -51,8 +52,8 @@ export function operationsRoutes(options: OperationsOptions): Routes {
     readiness: () => readinessAnswer(options),
     metrics: async () => ({
       status: OK,
-      body: await options.metrics.registry.metrics(),
-      contentType: options.metrics.registry.contentType,
+      body: await options.exposition(),
+      contentType: EXPOSITION_TYPE,
     }),
     openapiYaml: () => Promise.resolve({ status: OK, body: openApi().text, contentType: 'application/yaml' }),
     openapiJson: () => answer(openApi().document),
@@ -107,6 +108,7 @@ function limitsOf(config: Config): Record<string, number> {
     requestTimeoutMs,
     drainPauseMs: config.drainPauseMs,
     drainMs: config.drainMs,
+    workers: config.workers,
     transactionHistoryMs,
   };
 }

@@ -1,0 +1,127 @@
+/** One replica on several cores: its workers serve one port, tell of themselves together, and one that dies takes nothing with it. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import { createServer, type AddressInfo } from 'node:net';
+import { expect, test } from 'vitest';
+import { Client, type LeaseHandle } from '../support/client.js';
+import { eventually } from '../support/eventually.js';
+import { spawnReplica, type ReplicaProcess } from '../support/start-gateway.js';
+import { freshRoot, sharedZooKeeper } from '../support/start-zookeeper.js';
+
+const WORKERS = 2;
+const TTL_MS = 20_000;
+const MAIN = new URL('../../dist/main.js', import.meta.url).pathname;
+
+function startWorkers(root = freshRoot()): Promise<ReplicaProcess> {
+  return spawnReplica({ root, settings: { POSTERN_WORKERS: String(WORKERS) } });
+}
+
+/** The workers of a replica, by process id. */
+async function workersOf({ pid }: ReplicaProcess): Promise<number[]> {
+  const text = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8');
+  return text.split(' ').filter(Boolean).map(Number);
+}
+
+async function metric(replica: Client, name: string, labels = ''): Promise<number> {
+  const { body } = await replica.call('GET', '/metrics');
+  const line = String(body)
+    .split('\n')
+    .find((one) => one.startsWith(`${name}${labels} `));
+  return Number(line?.split(' ').at(-1));
+}
+
+/** So many connections that both workers have some. */
+function clientsOf(replica: ReplicaProcess): Client[] {
+  return Array.from({ length: 4 * WORKERS }, () => new Client(replica.url));
+}
+
+async function dispose(clients: readonly Client[]): Promise<void> {
+  for (const client of clients) await client[Symbol.asyncDispose]();
+}
+
+test('workers serve one port, and tell of themselves as one replica', async () => {
+  await using replica = await startWorkers();
+  const clients = clientsOf(replica);
+  const leases = await Promise.all(clients.map((client) => client.createLease({ ttlMs: TTL_MS })));
+  await eventually('all leases are told of by whichever worker is asked', async () => {
+    const told = await Promise.all(clients.map((client) => metric(client, 'postern_leases_attached')));
+    return told.every((count) => count === clients.length);
+  });
+  expect(await metric(replica, 'postern_zookeeper_connected')).toBe(1);
+  const [holder, ...others] = leases;
+  if (holder === undefined) throw new Error('no lease');
+  await clients[0]?.hold('busy', holder);
+  const waiting = others.map((lease, i) => (clients[i + 1] as Client).acquire('busy', lease, { waitMs: 1_500 }));
+  await eventually('every worker knows of all waits', async () => {
+    const reply = await replica.call('GET', '/v1/contention');
+    return (reply.body as { items: { waiting: number }[] }).items[0]?.waiting === others.length;
+  });
+  expect(await metric(replica, 'postern_waiters', '{kind="lock"}')).toBe(others.length);
+  for (const { status } of await Promise.all(waiting)) expect(status).toBe(409);
+  expect((await replica.call('GET', '/v1/status')).body).toMatchObject({ limits: { workers: WORKERS } });
+  await dispose(clients);
+});
+
+test('a worker that is killed loses no lease and no lock, and another one takes its place', async () => {
+  await using replica = await startWorkers();
+  const clients = clientsOf(replica);
+  const held = await Promise.all(
+    clients.map(async (client, i) => {
+      const lease = await client.createLease({ ttlMs: TTL_MS });
+      return { client, lease, name: `kept-${i}`, hold: await client.hold(`kept-${i}`, lease) };
+    }),
+  );
+  const before = await workersOf(replica);
+  expect(before).toHaveLength(WORKERS);
+  process.kill(before[0] as number, 'SIGKILL');
+  await eventually('there are as many workers again', async () => {
+    const now = await workersOf(replica);
+    return now.length === WORKERS && !now.includes(before[0] as number);
+  });
+  for (const { client, lease, name, hold } of held) {
+    const reply = await eventually('the same request again is answered', () =>
+      client.acquire(name, lease).catch(() => undefined),
+    );
+    expect(reply).toMatchObject({ status: 200, body: { alreadyHeld: true, fencingToken: hold.fencingToken } });
+  }
+  expect(replica.output).toMatch(/"level":"error".*a worker has ended/);
+  await dispose(clients);
+});
+
+test('a replica that is told to stop drains all its workers', async () => {
+  await using replica = await startWorkers();
+  const clients = clientsOf(replica);
+  const holder = await replica.createLease({ ttlMs: TTL_MS });
+  await replica.hold('draining', holder);
+  const leases = await Promise.all(clients.map((client) => client.createLease({ ttlMs: TTL_MS })));
+  const waiting = clients.map((client, i) =>
+    client.acquire('draining', leases[i] as LeaseHandle, { waitMs: 30_000, keepPlace: true }),
+  );
+  await eventually(
+    'all wait',
+    async () => (await metric(replica, 'postern_waiters', '{kind="lock"}')) === clients.length,
+  );
+  expect(await replica.kill('SIGTERM')).toBe(0);
+  for (const { status } of await Promise.all(waiting)) expect(status).toBe(202);
+  await dispose(clients);
+});
+
+test('workers that cannot start end the replica with the reason', async () => {
+  const taken = createServer().listen(0, '127.0.0.1');
+  await once(taken, 'listening');
+  const child = spawn(process.execPath, [MAIN], {
+    env: {
+      POSTERN_ZOOKEEPER: sharedZooKeeper(),
+      POSTERN_PORT: String((taken.address() as AddressInfo).port),
+      POSTERN_WORKERS: String(WORKERS),
+    },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  let said = '';
+  child.stderr.on('data', (chunk: Buffer) => (said += chunk.toString()));
+  const [code] = (await once(child, 'exit')) as [number];
+  taken.close();
+  expect(code).toBe(1);
+  expect(said).toMatch(/POSTERN_PORT/);
+});
