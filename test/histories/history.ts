@@ -1,0 +1,41 @@
+/** Records what clients did, and what came of it, by object: for `checkLinearizable`. */
+import type { Operation } from './linearizable.js';
+
+export class History<I, O> {
+  readonly #byObject = new Map<string, Operation<I, O>[]>();
+
+  /**
+   * Does one operation and records it.
+   * @param act undefined where nobody knows whether it happened; what it throws counts as that too, and is thrown on
+   */
+  async record(object: string, client: string, input: I, act: () => Promise<O | undefined>): Promise<O | undefined> {
+    const begin = performance.now();
+    let output: O | undefined;
+    try {
+      output = await act();
+      return output;
+    } finally {
+      const end = output === undefined ? Infinity : performance.now();
+      this.add(object, { client, begin, end, input, output });
+    }
+  }
+
+  add(object: string, operation: Operation<I, O>): void {
+    const operations = this.#byObject.get(object);
+    if (operations === undefined) this.#byObject.set(object, [operation]);
+    else operations.push(operation);
+  }
+
+  get objects(): readonly string[] {
+    return [...this.#byObject.keys()];
+  }
+
+  /** In the order in which they began, so that the search finds its way quickly. */
+  of(object: string): readonly Operation<I, O>[] {
+    return [...(this.#byObject.get(object) ?? [])].sort((a, b) => a.begin - b.begin);
+  }
+
+  get size(): number {
+    return [...this.#byObject.values()].reduce((sum, operations) => sum + operations.length, 0);
+  }
+}

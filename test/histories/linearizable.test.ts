@@ -1,0 +1,308 @@
+/** The checker itself: histories that are known to be right or wrong, and random ones against a search that tries every order. */
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { checkLinearizable, type Model, type Operation } from './linearizable.js';
+import {
+  barrierModel,
+  counterModel,
+  holdsModel,
+  queueModel,
+  registerModel,
+  transactionModel,
+  type CounterInput,
+  type CounterOutput,
+  type HoldInput,
+  type HoldOutput,
+} from './models.js';
+
+/** One operation: `client begin–end`, what it did, and what it was told. */
+type Told<I, O> = [client: string, begin: number, end: number, input: I, output?: O];
+
+function right<S, I, O>(model: Model<S, I, O>, ...told: Told<I, O>[]): boolean {
+  const operations = told.map(([client, begin, end, input, output]) => ({ client, begin, end, input, output }));
+  return checkLinearizable(model, operations).linearizable;
+}
+
+const NEVER = Infinity;
+
+describe('a lock', () => {
+  const lock = holdsModel();
+  const acquire = (by: string): HoldInput => ({ do: 'acquire', by });
+  const release = (by: string): HoldInput => ({ do: 'release', by });
+  const token = (value: number): HoldOutput => ({ token: value });
+  const done = (value: boolean): HoldOutput => ({ done: value });
+
+  it('goes from hand to hand', () => {
+    expect(
+      right(
+        lock,
+        ['a', 0, 10, acquire('a'), token(5)],
+        ['b', 5, 30, acquire('b'), token(7)],
+        ['a', 15, 20, release('a'), done(true)],
+        ['c', 40, 41, { do: 'check', token: 5 }, done(false)],
+        ['c', 42, 43, { do: 'check', token: 7 }, done(true)],
+        ['c', 44, 45, { do: 'show' }, { tokens: [7] }],
+      ),
+    ).toBe(true);
+  });
+
+  it('has no two holders', () => {
+    expect(right(lock, ['a', 0, 10, acquire('a'), token(5)], ['b', 11, 20, acquire('b'), token(7)])).toBe(false);
+    // Overlapping or not: nobody has let go.
+    expect(right(lock, ['a', 0, 20, acquire('a'), token(5)], ['b', 1, 20, acquire('b'), token(7)])).toBe(false);
+  });
+
+  it('gives no token that is not higher than all before', () => {
+    const history = (second: number): boolean =>
+      right(
+        lock,
+        ['a', 0, 1, acquire('a'), token(5)],
+        ['a', 2, 3, release('a'), done(true)],
+        ['b', 4, 5, acquire('b'), token(second)],
+      );
+    expect(history(6)).toBe(true);
+    expect(history(5)).toBe(false);
+    expect(history(4)).toBe(false);
+  });
+
+  it('is free when its lease has ended, and not before', () => {
+    const history = (ends: [number, number]): boolean =>
+      right(
+        lock,
+        ['a', 0, 1, acquire('a'), token(5)],
+        ['a', ...ends, { do: 'end', by: 'a' }],
+        ['b', 10, 20, acquire('b'), token(6)],
+      );
+    expect(history([5, NEVER])).toBe(true);
+    expect(history([30, NEVER])).toBe(false);
+  });
+
+  it('may or may not have been given where nobody knows', () => {
+    const first: Told<HoldInput, HoldOutput> = ['a', 0, NEVER, acquire('a')];
+    expect(right(lock, first, ['b', 5, 6, acquire('b'), token(6)])).toBe(true);
+    expect(right(lock, first, ['b', 5, 6, { do: 'show' }, { tokens: [4] }])).toBe(true);
+    expect(right(lock, first, ['b', 5, 6, acquire('b'), token(6)], ['a', 7, 8, acquire('a'), token(4)])).toBe(false);
+    expect(right(lock, first, ['a', 7, 8, acquire('a'), token(4)], ['a', 9, 10, release('a'), done(true)])).toBe(true);
+  });
+
+  it('is not let go by somebody who does not hold it', () => {
+    expect(right(lock, ['a', 0, 1, acquire('a'), token(5)], ['b', 2, 3, release('b'), done(true)])).toBe(false);
+  });
+});
+
+describe('a read-write lock and a semaphore', () => {
+  const read = (by: string): HoldInput => ({ do: 'acquire', by, reads: true });
+  const write = (by: string): HoldInput => ({ do: 'acquire', by });
+
+  it('are shared by readers, and by nobody with a writer', () => {
+    const lock = holdsModel();
+    expect(right(lock, ['a', 0, 1, read('a'), { token: 5 }], ['b', 2, 3, read('b'), { token: 4 }])).toBe(true);
+    expect(right(lock, ['a', 0, 1, read('a'), { token: 5 }], ['b', 2, 3, write('b'), { token: 6 }])).toBe(false);
+    expect(right(lock, ['a', 0, 1, write('a'), { token: 5 }], ['b', 2, 3, read('b'), { token: 6 }])).toBe(false);
+  });
+
+  it('give no more permits than there are', () => {
+    const take = (by: string, permits: number): HoldInput => ({ do: 'acquire', by, permits });
+    const three = holdsModel(3);
+    expect(right(three, ['a', 0, 1, take('a', 2), { token: 5 }], ['b', 2, 3, take('b', 1), { token: 6 }])).toBe(true);
+    expect(right(three, ['a', 0, 1, take('a', 2), { token: 5 }], ['b', 2, 3, take('b', 2), { token: 6 }])).toBe(false);
+  });
+});
+
+describe('a register', () => {
+  it('is written by who saw it last', () => {
+    const history = (ifMatch: string): boolean =>
+      right(
+        registerModel,
+        ['a', 0, 1, { do: 'put', value: 'x' }, { etag: '1' }],
+        ['b', 2, 3, { do: 'put', value: 'y' }, { etag: '2' }],
+        ['a', 4, 5, { do: 'put', value: 'z', ifMatch }, { etag: '3' }],
+      );
+    expect(history('2')).toBe(true);
+    expect(history('1')).toBe(false);
+  });
+
+  it('shows no value from before a write that was answered', () => {
+    const history = (value: string, etag: string): boolean =>
+      right(
+        registerModel,
+        ['a', 0, 1, { do: 'put', value: 'x' }, { etag: '1' }],
+        ['a', 2, 3, { do: 'put', value: 'y' }, { etag: '2' }],
+        ['b', 4, 5, { do: 'get' }, { value, etag }],
+      );
+    expect(history('y', '2')).toBe(true);
+    expect(history('x', '1')).toBe(false);
+  });
+
+  it('may have been written where nobody knows, but not twice', () => {
+    const unknown: Told<{ do: 'put'; value: string }, never> = ['a', 0, NEVER, { do: 'put', value: 'x' }];
+    const get = (at: number, value: string | null, etag: string | null) =>
+      ['b', at, at + 1, { do: 'get' as const }, { value, etag }] as Told<
+        { do: 'get' },
+        { value: string | null; etag: string | null }
+      >;
+    expect(right(registerModel, unknown, get(2, null, null), get(4, 'x', '1'))).toBe(true);
+    expect(right(registerModel, unknown, get(2, 'x', '1'), get(4, null, null))).toBe(false);
+    expect(
+      right(
+        registerModel,
+        unknown,
+        get(2, 'x', '1'),
+        ['c', 4, 5, { do: 'put', value: 'y' }, { etag: '2' }],
+        get(6, 'x', '3'),
+      ),
+    ).toBe(false);
+  });
+});
+
+describe('a counter', () => {
+  it('counts each addition once', () => {
+    const add = (at: number, end: number, value: number): Told<CounterInput, CounterOutput> => [
+      'a',
+      at,
+      end,
+      { do: 'add', by: 1 },
+      { value },
+    ];
+    expect(right(counterModel, add(0, 9, 2), add(0, 9, 1), add(0, 9, 3))).toBe(true);
+    expect(right(counterModel, add(0, 9, 1), add(0, 9, 1))).toBe(false);
+    expect(right(counterModel, add(0, 1, 2), add(2, 3, 1))).toBe(false);
+  });
+});
+
+describe('a queue', () => {
+  const push = (id: string, begin: number, end: number): Told<{ do: 'push'; id: string }, { pushed: true }> => [
+    'p',
+    begin,
+    end,
+    { do: 'push', id },
+    { pushed: true },
+  ];
+  const pop = (popped: string | null, begin: number, end: number): Told<{ do: 'pop' }, { popped: string | null }> => [
+    'c',
+    begin,
+    end,
+    { do: 'pop' },
+    { popped },
+  ];
+
+  it('is first in, first out', () => {
+    expect(right(queueModel, push('1', 0, 1), push('2', 2, 3), pop('1', 4, 5), pop('2', 6, 7))).toBe(true);
+    expect(right(queueModel, push('1', 0, 1), push('2', 2, 3), pop('2', 4, 5), pop('1', 6, 7))).toBe(false);
+    expect(right(queueModel, push('1', 0, 5), push('2', 0, 5), pop('2', 6, 7), pop('1', 8, 9))).toBe(true);
+  });
+
+  it('hands nothing out twice, and is empty only when it is', () => {
+    expect(right(queueModel, push('1', 0, 1), pop('1', 2, 3), pop('1', 4, 5))).toBe(false);
+    expect(right(queueModel, push('1', 0, 1), pop(null, 2, 3))).toBe(false);
+    expect(right(queueModel, push('1', 0, 4), pop(null, 2, 3), pop('1', 5, 6))).toBe(true);
+  });
+});
+
+describe('a barrier and a transaction', () => {
+  it('is seen as it was left', () => {
+    const look = (raised: boolean, at: number) =>
+      ['b', at, at + 1, { do: 'look' as const }, { raised }] as Told<{ do: 'look' }, { raised: boolean }>;
+    const raise: Told<{ do: 'raise' }, { raised: boolean }> = ['a', 0, 1, { do: 'raise' }, { raised: true }];
+    expect(right(barrierModel, raise, look(true, 2))).toBe(true);
+    expect(right(barrierModel, raise, look(false, 2))).toBe(false);
+  });
+
+  it('has one decision, and commits only when all have voted for it', () => {
+    const two = transactionModel(2);
+    const vote = (participant: string, at: number, state: 'open' | 'committed' | 'aborted') =>
+      [participant, at, at + 1, { do: 'vote' as const, participant, vote: 'commit' as const }, { state }] as const;
+    const look = (at: number, state: 'open' | 'committed' | 'aborted') =>
+      ['l', at, at + 1, { do: 'look' as const }, { state }] as const;
+    const check = (...told: readonly (ReturnType<typeof vote> | ReturnType<typeof look>)[]): boolean =>
+      checkLinearizable(
+        two,
+        told.map(([client, begin, end, input, output]) => ({ client, begin, end, input, output })),
+      ).linearizable;
+    expect(check(vote('a', 0, 'open'), vote('b', 2, 'committed'), look(4, 'committed'))).toBe(true);
+    expect(check(vote('a', 0, 'open'), vote('b', 2, 'open'), look(4, 'committed'))).toBe(true);
+    expect(check(vote('a', 0, 'open'), look(2, 'committed'))).toBe(false);
+    expect(check(vote('a', 0, 'open'), vote('b', 2, 'committed'), look(4, 'aborted'))).toBe(false);
+    expect(check(vote('a', 0, 'open'), look(2, 'aborted'), vote('b', 4, 'committed'))).toBe(false);
+  });
+});
+
+describe('the search', () => {
+  /** Tries every order of all that has an end, with and without each that has none. */
+  function bruteForce<S, I, O>(
+    model: Model<S, I, O>,
+    operations: readonly Operation<I, O>[],
+    state = model.initial,
+  ): boolean {
+    if (operations.every(({ end }) => end === Infinity)) return true;
+    const firstEnd = Math.min(...operations.map(({ end }) => end));
+    return operations.some((operation, i) => {
+      if (operation.begin > firstEnd) return false;
+      const after = model.step(state, operation.input, operation.output);
+      return after !== undefined && bruteForce(model, operations.toSpliced(i, 1), after);
+    });
+  }
+
+  const input: fc.Arbitrary<CounterInput> = fc.oneof(
+    fc.record({ do: fc.constant('add' as const), by: fc.integer({ min: 1, max: 2 }) }),
+    fc.constant({ do: 'get' as const }),
+    fc.record({
+      do: fc.constant('set' as const),
+      value: fc.integer({ min: 0, max: 2 }),
+      expected: fc.integer({ min: 0, max: 2 }),
+    }),
+  );
+  const output: fc.Arbitrary<CounterOutput | undefined> = fc.oneof(
+    { weight: 6, arbitrary: fc.record({ value: fc.integer({ min: 0, max: 4 }) }) },
+    { weight: 1, arbitrary: fc.constant({ mismatch: true as const }) },
+    { weight: 2, arbitrary: fc.constant(undefined) },
+  );
+  const operation = fc
+    .record({ client: fc.constant('c'), begin: fc.nat(12), lasts: fc.integer({ min: 1, max: 8 }), input, output })
+    .map(({ lasts, ...rest }): Operation<CounterInput, CounterOutput> => ({
+      ...rest,
+      end: rest.output === undefined ? Infinity : rest.begin + lasts,
+    }));
+
+  it('says what trying every order says', () => {
+    let wrong = 0;
+    fc.assert(
+      fc.property(fc.array(operation, { maxLength: 7 }), (operations) => {
+        const { linearizable } = checkLinearizable(counterModel, operations);
+        wrong += Number(!linearizable);
+        expect(linearizable).toBe(bruteForce(counterModel, operations));
+      }),
+      { numRuns: 3_000 },
+    );
+    expect(wrong).toBeGreaterThan(100);
+  });
+
+  it('finds its way through long histories that are right, and notices one wrong answer in them', () => {
+    fc.assert(
+      fc.property(fc.infiniteStream(fc.double({ min: 0, max: 1, noNaN: true })), fc.nat(399), (chance, at) => {
+        const operations: Operation<CounterInput, CounterOutput>[] = [];
+        let value = 0;
+        for (let i = 0; i < 400; i += 1) {
+          const by = 1 + Math.floor(3 * (chance.next().value as number));
+          value += by;
+          const [before, after] = [10 * (chance.next().value as number), 10 * (chance.next().value as number)];
+          operations.push({
+            client: 'c',
+            begin: i - before,
+            end: i + after,
+            input: { do: 'add', by },
+            output: { value },
+          });
+        }
+        expect(checkLinearizable(counterModel, operations).linearizable).toBe(true);
+        operations[at] = {
+          ...(operations[at] as Operation<CounterInput, CounterOutput>),
+          output: { value: value + 1 },
+        };
+        const verdict = checkLinearizable(counterModel, operations);
+        expect(verdict.linearizable).toBe(false);
+      }),
+      { numRuns: 20 },
+    );
+  });
+});
