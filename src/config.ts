@@ -27,6 +27,8 @@ const MAX_WAITERS = 20_000;
 const MAX_ATTACHED = 12_000;
 /** Balancers ask every second or two whether a replica is ready, and believe the second refusal. */
 const DRAIN_PAUSE_MS = 5 * SECOND;
+/** Half of what a replica serves at once, so that no principal takes it from all others. */
+const MAX_PER_PRINCIPAL = 10_000;
 const DRAIN_MS = 10 * SECOND;
 const REQUEST_TIMEOUT_MS = 10 * SECOND;
 /** Longer than a participant that was told nothing takes to come back and ask. */
@@ -144,6 +146,40 @@ const SETTINGS = {
       sentence: 'Requests that may wait and streams that may be open in this replica at once.',
     },
     { fallback: MAX_WAITERS, min: 1, max: 1_000_000 },
+  ),
+  maxWaitsPerPrincipal: integer(
+    {
+      env: 'POSTERN_MAX_WAITS_PER_PRINCIPAL',
+      sentence: 'Requests of one principal that may wait in this replica at once.',
+    },
+    { fallback: MAX_PER_PRINCIPAL, min: 1, max: 1_000_000 },
+  ),
+  maxStreamsPerPrincipal: integer(
+    {
+      env: 'POSTERN_MAX_STREAMS_PER_PRINCIPAL',
+      sentence: 'Streams of one principal that may be open in this replica at once.',
+    },
+    { fallback: MAX_PER_PRINCIPAL, min: 1, max: 1_000_000 },
+  ),
+  maxLeasesPerPrincipal: integer(
+    {
+      env: 'POSTERN_MAX_LEASES_PER_PRINCIPAL',
+      sentence:
+        'Leases of one principal that this replica may keep connections for before it grants that principal no more.',
+    },
+    { fallback: MAX_PER_PRINCIPAL, min: 1, max: 1_000_000 },
+  ),
+  rateLimit: integer(
+    {
+      env: 'POSTERN_RATE_LIMIT',
+      sentence:
+        'Requests per second that this replica takes from one principal; heartbeats, releases and the like do not count. 0: any number.',
+    },
+    { fallback: 0, min: 0, max: 1_000_000 },
+  ),
+  rateBurst: integer(
+    { env: 'POSTERN_RATE_BURST', sentence: 'Requests that may come at once; 0: as many as in a second.' },
+    { fallback: 0, min: 0, max: 1_000_000 },
   ),
   maxAttached: integer(
     {

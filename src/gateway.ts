@@ -117,7 +117,8 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const sessions = new AttachedSessions({ ensemble, cap: share.maxAttached, metrics });
   const bounds = new SessionBounds(sessions);
   const keys = new LeaseKeys(control, layout, config.leaseKeys);
-  const leases = new Leases({ control, sessions, keys, bounds, layout, clock, metrics });
+  const { maxLeasesPerPrincipal } = config;
+  const leases = new Leases({ control, sessions, keys, bounds, layout, clock, metrics, maxLeasesPerPrincipal });
   const cleanup = new Cleanup(control);
   const context: Coordination = {
     control,

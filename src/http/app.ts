@@ -19,7 +19,7 @@ import { ANONYMOUS } from './credentials.js';
 import { serveEvents, STREAM_TUNING, type StreamTuning } from './events.js';
 import type { Answer, EventStream, Handler, Routes } from './exchange.js';
 import { createFace, type Face, type Serve } from './express-face.js';
-import { headerOf, Intake } from './intake.js';
+import { headerOf, Intake, type IntakeLimits } from './intake.js';
 import { openApi, type Operation } from './openapi.js';
 import { problemOf } from './problem.js';
 import { auditLog, recordCall, type Recorders } from './record.js';
@@ -28,7 +28,7 @@ import { Router } from './router.js';
 import { createValidators } from './validation.js';
 
 export interface AppOptions {
-  readonly config: Pick<Config, 'maxWaitMs' | 'maxWaiters' | 'requestTimeoutMs' | 'maxBodyBytes' | 'corsOrigins'>;
+  readonly config: Pick<Config, 'maxWaitMs' | 'corsOrigins'> & IntakeLimits;
   readonly metrics: Metrics;
   readonly logger: Logger;
   readonly clock: Clock;
@@ -60,7 +60,7 @@ export function createApp(options: AppOptions): App {
   const { document, operations } = openApi();
   checkRoutes(options.routes, operations);
   const validators = createValidators(document, operations, { maxWaitMs: options.config.maxWaitMs });
-  const intake = new Intake(options.config, validators);
+  const intake = new Intake(options.config, validators, options.metrics, options.clock);
   const frame = new Frame(options, intake);
   return {
     main: createFace(frame.serve(new Router(operations))),

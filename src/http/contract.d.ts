@@ -3803,8 +3803,23 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `queue-full`: the queue has reached its `maxDepth`. Nothing was pushed. */
+        /** @description `queue-full`: the queue has reached its `maxDepth`. `rate-limited`: see the 429 of other requests. Nothing was pushed. */
         QueueFull: {
+            headers: {
+                "Trace-Id": components["headers"]["TraceId"];
+                "Retry-After": components["headers"]["RetryAfter"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /**
+         * @description `rate-limited`: this principal sends more requests per second, or has more waits or streams open, than a replica takes from one; `limit`
+         *     names the limit, and a member of that name its value. `too-many-leases`: it has `maxLeasesPerPrincipal` leases at this replica.
+         *     Nothing was done.
+         */
+        TooMany: {
             headers: {
                 "Trace-Id": components["headers"]["TraceId"];
                 "Retry-After": components["headers"]["RetryAfter"];
@@ -4110,6 +4125,7 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -4169,6 +4185,7 @@ export interface operations {
             414: components["responses"]["UriTooLong"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -4269,6 +4286,7 @@ export interface operations {
             410: components["responses"]["LeaseExpired"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -4393,6 +4411,7 @@ export interface operations {
             410: components["responses"]["LeaseExpired"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -4440,6 +4459,7 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -4474,6 +4494,7 @@ export interface operations {
             405: components["responses"]["MethodNotAllowed"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -4523,6 +4544,7 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -4604,6 +4626,7 @@ export interface operations {
             414: components["responses"]["UriTooLong"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -4670,6 +4693,7 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -4749,6 +4773,7 @@ export interface operations {
             414: components["responses"]["UriTooLong"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -4859,6 +4884,7 @@ export interface operations {
             414: components["responses"]["UriTooLong"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -4926,6 +4952,7 @@ export interface operations {
             414: components["responses"]["UriTooLong"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -4968,6 +4995,7 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -5018,6 +5046,7 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -5067,6 +5096,7 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -5133,6 +5163,7 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -5212,6 +5243,7 @@ export interface operations {
             414: components["responses"]["UriTooLong"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -5322,6 +5354,7 @@ export interface operations {
             414: components["responses"]["UriTooLong"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -5389,6 +5422,7 @@ export interface operations {
             414: components["responses"]["UriTooLong"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -5431,6 +5465,7 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -5481,6 +5516,7 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -5528,6 +5564,7 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -5594,6 +5631,7 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -5679,6 +5717,7 @@ export interface operations {
             414: components["responses"]["UriTooLong"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -5739,6 +5778,7 @@ export interface operations {
             414: components["responses"]["UriTooLong"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -5799,6 +5839,7 @@ export interface operations {
             414: components["responses"]["UriTooLong"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -5909,6 +5950,7 @@ export interface operations {
             414: components["responses"]["UriTooLong"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -5951,6 +5993,7 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -5999,6 +6042,7 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -6048,6 +6092,7 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -6114,6 +6159,7 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -6171,6 +6217,7 @@ export interface operations {
             414: components["responses"]["UriTooLong"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -6251,6 +6298,7 @@ export interface operations {
             414: components["responses"]["UriTooLong"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -6361,6 +6409,7 @@ export interface operations {
             414: components["responses"]["UriTooLong"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -6428,6 +6477,7 @@ export interface operations {
             414: components["responses"]["UriTooLong"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -6470,6 +6520,7 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -6520,6 +6571,7 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -6567,6 +6619,7 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -6633,6 +6686,7 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -6703,6 +6757,7 @@ export interface operations {
             414: components["responses"]["UriTooLong"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -6737,6 +6792,7 @@ export interface operations {
             409: components["responses"]["Conflict"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -6779,6 +6835,7 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -6826,6 +6883,7 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -6892,6 +6950,7 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -6963,6 +7022,7 @@ export interface operations {
             414: components["responses"]["UriTooLong"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -7033,6 +7093,7 @@ export interface operations {
             414: components["responses"]["UriTooLong"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -7075,6 +7136,7 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -7128,6 +7190,7 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -7175,6 +7238,7 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -7241,6 +7305,7 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -7283,6 +7348,7 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -7336,6 +7402,7 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -7426,6 +7493,7 @@ export interface operations {
             414: components["responses"]["UriTooLong"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -7553,6 +7621,7 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -7624,6 +7693,7 @@ export interface operations {
             410: components["responses"]["LeaseExpired"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -7718,6 +7788,7 @@ export interface operations {
             414: components["responses"]["UriTooLong"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -7786,6 +7857,7 @@ export interface operations {
             410: components["responses"]["LeaseExpired"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -7867,6 +7939,7 @@ export interface operations {
             414: components["responses"]["UriTooLong"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -7917,6 +7990,7 @@ export interface operations {
             412: components["responses"]["PreconditionFailed"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -7964,6 +8038,7 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -8032,6 +8107,7 @@ export interface operations {
             414: components["responses"]["UriTooLong"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -8130,6 +8206,7 @@ export interface operations {
             410: components["responses"]["LeaseExpired"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -8173,6 +8250,7 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -8234,6 +8312,7 @@ export interface operations {
             414: components["responses"]["UriTooLong"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -8307,6 +8386,7 @@ export interface operations {
             414: components["responses"]["UriTooLong"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -8364,6 +8444,7 @@ export interface operations {
             414: components["responses"]["UriTooLong"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -8411,6 +8492,7 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -8464,6 +8546,7 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -8532,6 +8615,7 @@ export interface operations {
             414: components["responses"]["UriTooLong"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -8569,6 +8653,7 @@ export interface operations {
             409: components["responses"]["Conflict"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -8618,6 +8703,7 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -8815,6 +8901,7 @@ export interface operations {
             414: components["responses"]["UriTooLong"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -8877,6 +8964,7 @@ export interface operations {
             414: components["responses"]["UriTooLong"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -9116,6 +9204,7 @@ export interface operations {
             414: components["responses"]["UriTooLong"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -9171,6 +9260,7 @@ export interface operations {
             414: components["responses"]["UriTooLong"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -9214,6 +9304,7 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -9274,6 +9365,7 @@ export interface operations {
             410: components["responses"]["LeaseExpired"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -9348,6 +9440,7 @@ export interface operations {
             410: components["responses"]["LeaseExpired"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -9414,6 +9507,7 @@ export interface operations {
             414: components["responses"]["UriTooLong"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -9457,6 +9551,7 @@ export interface operations {
             410: components["responses"]["LeaseExpired"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -9522,6 +9617,7 @@ export interface operations {
             414: components["responses"]["UriTooLong"];
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -9553,6 +9649,7 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
         };
@@ -9592,6 +9689,7 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
         };

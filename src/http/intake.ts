@@ -3,6 +3,8 @@
  */
 import type { Config } from '../config.js';
 import { PosternError } from '../errors.js';
+import type { Metrics } from '../metrics/metrics.js';
+import type { Clock } from '../time.js';
 import { negotiate } from './accept.js';
 import { readJsonBody, readRawBody } from './body.js';
 import type { Call } from './call.js';
@@ -11,18 +13,23 @@ import type { Exchange, Scope, Thing } from './exchange.js';
 import type { Operation } from './openapi.js';
 import type { RequestTarget } from './request-target.js';
 import type { Found } from './router.js';
+import { PrincipalLimits, type PrincipalLimitsConfig } from './principal-limits.js';
 import type { OperationValidator, Validators } from './validation.js';
 
-export type IntakeLimits = Pick<Config, 'maxWaiters' | 'requestTimeoutMs' | 'maxBodyBytes'>;
+export type IntakeLimits = Pick<Config, 'maxWaiters' | 'requestTimeoutMs' | 'maxBodyBytes'> & PrincipalLimitsConfig;
 
 export class Intake {
   readonly #limits: IntakeLimits;
   readonly #validators: Validators;
+  readonly #principals: PrincipalLimits;
+  readonly #metrics: Metrics;
   #waiters = 0;
 
-  constructor(limits: IntakeLimits, validators: Validators) {
+  constructor(limits: IntakeLimits, validators: Validators, metrics: Metrics, clock: Clock) {
     this.#limits = limits;
     this.#validators = validators;
+    this.#principals = new PrincipalLimits(limits, metrics, clock);
+    this.#metrics = metrics;
   }
 
   /** Requests that wait and streams, now. */
@@ -38,6 +45,7 @@ export class Intake {
     credential: Credential,
   ): Promise<Exchange> {
     const { headers } = call.request;
+    if (operation.rateLimited) this.#principals.admitRequest(credential.principal.id);
     const type = negotiate(headers.accept, operation.types);
     if (type === undefined && operation.types.length > 0) throw notAcceptable(operation.types);
     const validator = this.#validators.get(operation.operationId) as OperationValidator;
@@ -45,7 +53,7 @@ export class Intake {
     const body = await this.#readBody(call, operation, validator);
     const wantsEvents = type === 'text/event-stream';
     call.streams = wantsEvents;
-    if (wantsEvents || isWaiting(query) || isWaiting(body)) this.#admitWaiter(call);
+    if (wantsEvents || isWaiting(query) || isWaiting(body)) this.#admitWaiter(call, credential.principal.id);
     return {
       operationId: operation.operationId,
       params,
@@ -74,7 +82,9 @@ export class Intake {
 
   /** When the call is over. */
   release(call: Call): void {
-    if (call.waits) this.#waiters -= 1;
+    if (!call.waits) return;
+    this.#waiters -= 1;
+    this.#principals.closeWait(call.credential?.principal.id ?? '', call.streams ? 'streams' : 'waits');
   }
 
   async #readBody(call: Call, operation: Operation, validator: OperationValidator): Promise<unknown> {
@@ -87,13 +97,15 @@ export class Intake {
   }
 
   /** A wait costs memory for as long as it lasts; what is short needs no such limit. */
-  #admitWaiter(call: Call): void {
+  #admitWaiter(call: Call, principal: string): void {
     const { maxWaiters } = this.#limits;
     if (this.#waiters >= maxWaiters) {
+      this.#metrics.limitRefusalsTotal.inc({ limit: 'waiters' });
       throw new PosternError('overloaded', `${maxWaiters} requests wait in this replica already; ask another one.`, {
         members: { maxWaiters },
       });
     }
+    this.#principals.openWait(principal, call.streams ? 'streams' : 'waits');
     this.#waiters += 1;
     call.waits = true;
   }

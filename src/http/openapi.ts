@@ -82,6 +82,7 @@ export interface OperationObject {
   responses: Record<string, Response | Reference>;
   'x-kind'?: string;
   'x-retryable'?: boolean;
+  'x-rate-limited'?: boolean;
 }
 
 export type PathItem = { parameters?: (Parameter | Reference)[] } & Partial<
@@ -110,6 +111,8 @@ export interface Operation {
   readonly kind: string;
   /** False: no problem of it says that it may be repeated (`x-retryable`), whatever its code. */
   readonly retryable: boolean;
+  /** Whether it counts against the requests per second of its principal. */
+  readonly rateLimited: boolean;
   readonly parameters: readonly Parameter[];
   /** How its body is read: as JSON that the contract describes, as whatever bytes it is (any type), or not at all. */
   readonly body: 'json' | 'raw' | undefined;
@@ -159,6 +162,7 @@ function operationOf(document: Document, template: string, method: string, sourc
     pointer: pointer('paths', template, method),
     isPublic,
     kind: kind ?? '',
+    rateLimited: !isPublic && (source['x-rate-limited'] ?? true),
     retryable: source['x-retryable'] ?? true,
     parameters: parameters.map((one) => resolve<Parameter>(document, one)),
     body: source.requestBody === undefined ? undefined : ANY_TYPE in source.requestBody.content ? 'raw' : 'json',

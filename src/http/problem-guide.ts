@@ -124,7 +124,8 @@ export const PROBLEM_GUIDE: Readonly<Record<ErrorCode, Guidance>> = {
     advice: 'Correct the value. A member that is unknown here may belong to a later version of the gateway.',
   },
   'rate-limited': {
-    meaning: 'Requests come faster than the operator allows.',
+    meaning:
+      'This principal sends more requests per second, or has more waits or streams open, than the operator allows; `limit` names which. Heartbeats and releases are never refused for it.',
     happened: NOTHING_DONE,
     advice: 'Wait for as long as `Retry-After` says, and add some randomness.',
   },

@@ -56,6 +56,7 @@ export class AttachedSessions {
   /** By leaseId, least recently used first. */
   readonly #entries = new Map<string, Attached>();
   readonly #evicted = new Set<string>();
+  readonly #byPrincipal = new Map<string, number>();
   #cap: number;
   #capChangedAt = performance.now();
   #attached = 0;
@@ -71,6 +72,11 @@ export class AttachedSessions {
   /** Connections now. */
   get size(): number {
     return this.#attached;
+  }
+
+  /** Connections for the leases of one principal now. */
+  sizeOf(principal: string): number {
+    return this.#byPrincipal.get(principal) ?? 0;
   }
 
   /**
@@ -276,7 +282,12 @@ export class AttachedSessions {
   }
 
   #setSession(entry: Attached, session: LeaseSession | undefined): void {
-    this.#attached += Number(session !== undefined) - Number(entry.session !== undefined);
+    const change = Number(session !== undefined) - Number(entry.session !== undefined);
+    this.#attached += change;
+    const { principal } = entry.lease;
+    const ofPrincipal = this.sizeOf(principal) + change;
+    if (ofPrincipal === 0) this.#byPrincipal.delete(principal);
+    else this.#byPrincipal.set(principal, ofPrincipal);
     entry.session = session;
     this.#metrics.leasesAttached.set(this.#attached);
   }

@@ -89,9 +89,12 @@ export interface LeasesOptions {
   layout: Layout;
   clock: Clock;
   metrics: Metrics;
+  maxLeasesPerPrincipal: number;
 }
 
 export class Leases {
+  /** Grants on their way, by principal: they have no session in the cache yet. */
+  readonly #granting = new Map<string, number>();
   readonly #options: LeasesOptions;
   readonly #opened = new LruMap<string, { lease: Lease; stale: boolean }>(OPENED_MAX);
 
@@ -113,7 +116,7 @@ export class Leases {
     for (let attempt = 0; ; attempt += 1) {
       const known = path === undefined ? undefined : await this.#findByRequest(path, request, deadline);
       if (known !== undefined) return known;
-      const granted = await this.#grant(request, path, deadline);
+      const granted = await this.#admitted(request.principal, () => this.#grant(request, path, deadline));
       if (granted !== undefined) return granted;
       await pause(fullJitter(attempt, 2, 50));
     }
@@ -305,6 +308,33 @@ export class Leases {
       // Ended a moment ago; its node is about to go.
       if (isPosternError(error, 'lease-expired')) return undefined;
       throw error;
+    }
+  }
+
+  /**
+   * Runs a grant when the principal may have one more lease. What counts are leases that this replica keeps a connection for: a lease has
+   * one at the replica that was asked last, so that all replicas together bound what a principal has, but for leases that were evicted
+   * for want of connections.
+   * @throws PosternError `too-many-leases`
+   */
+  async #admitted<T>(principal: string, grant: () => Promise<T>): Promise<T> {
+    const { maxLeasesPerPrincipal, metrics } = this.#options;
+    const granting = this.#granting.get(principal) ?? 0;
+    if (this.sessions.sizeOf(principal) + granting >= maxLeasesPerPrincipal) {
+      metrics.limitRefusalsTotal.inc({ limit: 'leases' });
+      throw new PosternError(
+        'too-many-leases',
+        `"${principal}" has ${maxLeasesPerPrincipal} leases at this replica; end one, or let one expire.`,
+        { members: { maxLeasesPerPrincipal } },
+      );
+    }
+    this.#granting.set(principal, granting + 1);
+    try {
+      return await grant();
+    } finally {
+      const left = (this.#granting.get(principal) ?? 1) - 1;
+      if (left === 0) this.#granting.delete(principal);
+      else this.#granting.set(principal, left);
     }
   }
 

@@ -22,6 +22,7 @@ export type ConfigWriteOutcome = (typeof CONFIG_WRITE_OUTCOMES)[number];
 export const TRANSACTION_OUTCOMES = ['committed', 'voted', 'participant-lost', 'deadline', 'requested'] as const;
 
 const WATCH_EVENT_TYPES = ['created', 'deleted', 'changed', 'children', 'reset'] as const;
+const LIMITS = ['waiters', 'requests', 'waits', 'streams', 'leases'] as const;
 const ATTACH_REASONS = ['new', 'moved', 'evicted'] as const;
 /** What is done with messages; `expire` ends a claim whose time is over. */
 export const QUEUE_OPS = ['push', 'pop', 'claim', 'ack', 'nack', 'expire', 'dead_letter', 'purge', 'redrive'] as const;
@@ -245,6 +246,13 @@ export function createMetrics(options: MetricsOptions) {
       registers,
     }),
 
+    limitRefusalsTotal: new Counter({
+      name: 'postern_limit_refusals_total',
+      help: 'Requests refused by a limit of this replica (waiters) or of a principal in it (requests, waits, streams, leases).',
+      labelNames: ['limit'],
+      registers,
+    }),
+
     buildInfo: new Gauge({
       name: 'postern_build_info',
       help: 'Always 1; the labels tell the version.',
@@ -268,6 +276,7 @@ export function createMetrics(options: MetricsOptions) {
   for (const type of WATCH_EVENT_TYPES) metrics.watchEventsTotal.inc({ type }, 0);
   for (const outcome of COUNTER_OUTCOMES) metrics.counterOperationsTotal.inc({ outcome }, 0);
   for (const outcome of CONFIG_WRITE_OUTCOMES) metrics.configWritesTotal.inc({ outcome }, 0);
+  for (const limit of LIMITS) metrics.limitRefusalsTotal.inc({ limit }, 0);
   for (const reason of ATTACH_REASONS) metrics.leaseAttachesTotal.inc({ reason }, 0);
   for (const outcome of HEARTBEAT_OUTCOMES) metrics.leaseHeartbeatsTotal.inc({ outcome }, 0);
   if (options.processMetrics ?? true) {
