@@ -214,12 +214,13 @@ const SETTINGS = {
     },
     { fallback: 50, min: 0, max: 1000 },
   ),
-  drainPauseMs: optionalInteger(
+  drainPauseMs: integer(
     {
       env: 'POSTERN_DRAIN_PAUSE_MS',
-      sentence: `How long a stopping replica is not ready, and serves on, before it drains. Default: ${DRAIN_PAUSE_MS}, on a loopback address 0.`,
+      sentence:
+        'How long a stopping replica is not ready, and serves on, before it drains. On a loopback address 0 unless set.',
     },
-    { min: 0, max: HOUR, unit: 'ms' },
+    { fallback: DRAIN_PAUSE_MS, min: 0, max: HOUR, unit: 'ms' },
   ),
   workers: integer(
     {
@@ -255,7 +256,7 @@ type Values = {
 };
 
 /** All settings; `leaseKeys` are those of the variable or of the file. */
-export type Config = Omit<Values, 'leaseKeysFile' | 'drainPauseMs'> & { readonly drainPauseMs: number };
+export type Config = Omit<Values, 'leaseKeysFile'>;
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -288,7 +289,7 @@ export function loadConfig(environment: Environment = process.env): LoadedConfig
     ...own,
     leaseKeys: own.leaseKeys.length > 0 ? own.leaseKeys : leaseKeysFile,
     // No balancer stands before a loopback address.
-    drainPauseMs: own.drainPauseMs ?? (isLoopback(own.host) ? 0 : DRAIN_PAUSE_MS),
+    drainPauseMs: isLoopback(own.host) && !isSet(environment, SETTINGS.drainPauseMs) ? 0 : own.drainPauseMs,
   };
   problems.push(
     ...contradictions(config, isSet(environment, SETTINGS.leaseKeys) && isSet(environment, SETTINGS.leaseKeysFile)),

@@ -117,7 +117,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const sessions = new AttachedSessions({ ensemble, cap: share.maxAttached, metrics });
   const bounds = new SessionBounds(sessions);
   const keys = new LeaseKeys(control, layout, config.leaseKeys);
-  const { maxLeasesPerPrincipal } = config;
+  const { maxLeasesPerPrincipal } = share;
   const leases = new Leases({ control, sessions, keys, bounds, layout, clock, metrics, maxLeasesPerPrincipal });
   const cleanup = new Cleanup(control);
   const context: Coordination = {
@@ -294,7 +294,16 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
 /** What one worker of the replica may have of its limits. */
 function shareOf(config: Config): Config {
   const of = (limit: number): number => Math.ceil(limit / config.workers);
-  return { ...config, maxWaiters: of(config.maxWaiters), maxAttached: of(config.maxAttached) };
+  return {
+    ...config,
+    maxWaiters: of(config.maxWaiters),
+    maxAttached: of(config.maxAttached),
+    maxWaitsPerPrincipal: of(config.maxWaitsPerPrincipal),
+    maxStreamsPerPrincipal: of(config.maxStreamsPerPrincipal),
+    maxLeasesPerPrincipal: of(config.maxLeasesPerPrincipal),
+    rateLimit: of(config.rateLimit),
+    rateBurst: of(config.rateBurst),
+  };
 }
 
 function ensembleOf(config: Config, observer: ZooKeeperObserver): Ensemble {

@@ -48,7 +48,7 @@ export function integer(
   return setting(words, integerRule(bounds), parseInteger(bounds), bounds.fallback);
 }
 
-/** An integer without which the feature is off, or follows from other settings. */
+/** An integer without which the feature is off. */
 export function optionalInteger(
   words: Words,
   bounds: { min: number; max: number; unit?: string },
