@@ -14,13 +14,20 @@ export interface ApiKeys extends AsyncDisposable {
   as(principal: string, url: string): KeyedClient;
 }
 
-/** A key for each principal, with what it may do in which namespace. */
-export async function makeApiKeys(principals: Record<string, Namespaces>): Promise<ApiKeys> {
+/**
+ * A key for each principal, with what it may do in which namespace.
+ * @param principalOf for several keys of one principal: whose key it is
+ */
+export async function makeApiKeys(
+  principals: Record<string, Namespaces>,
+  principalOf: (id: string) => string = (id) => id,
+): Promise<ApiKeys> {
   const dir = await mkdtemp(join(tmpdir(), 'postern-keys-'));
   const file = join(dir, 'keys.json');
   const secrets = new Map(Object.keys(principals).map((id) => [id, randomBytes(32).toString('base64url')]));
   const keys = Object.entries(principals).map(([id, namespaces]) => ({
     id,
+    principal: principalOf(id),
     hash: `sha256:${createHash('sha256')
       .update(secrets.get(id) as string)
       .digest('hex')}`,
