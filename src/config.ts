@@ -39,6 +39,7 @@ const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'
 
 const SERVER = String.raw`(\[[0-9A-Fa-f:.%]+\]|[^\s:,/[\]]+)(:\d{1,5})?`;
 const CONNECT_STRING = new RegExp(`^${SERVER}(,${SERVER})*(/[^\\s]*)?$`);
+const ADDRESS = /^https?:\/\/[^\s?#]+$/;
 const ZNODE_PATH = /^(\/(?!\.{1,2}(\/|$))[A-Za-z0-9._~-]{1,200})+$/;
 
 const LEASE_KEYS_RULE = `base64 of exactly ${LEASE_KEY_BYTES} bytes each, separated by commas`;
@@ -77,7 +78,8 @@ const SETTINGS = {
   host: matching(
     {
       env: 'POSTERN_HOST',
-      sentence: 'Address to listen on; one that is not loopback needs POSTERN_AUTH_FILE or POSTERN_INSECURE.',
+      sentence:
+        'Address to listen on; one that is not loopback needs POSTERN_AUTH_FILE, POSTERN_OIDC_ISSUER or POSTERN_INSECURE.',
     },
     'a host name or an address',
     /^[A-Za-z0-9.:%_-]+$/,
@@ -119,14 +121,65 @@ const SETTINGS = {
     {
       env: 'POSTERN_AUTH_FILE',
       sentence:
-        'JSON file of API keys (`make-key` makes them), read again when it changes; without it everybody may do everything, on loopback only.',
+        'JSON file of API keys (`make-key` makes them), read again when it changes; without any credentials everybody may do everything, on loopback only.',
+    },
+    'the path of a file',
+    /./,
+  ),
+  oidcIssuer: optionalMatching(
+    {
+      env: 'POSTERN_OIDC_ISSUER',
+      sentence: 'Identity provider whose tokens (JWTs) are credentials, as its tokens name it in `iss`.',
+    },
+    'an address such as https://login.example.org/realms/main',
+    ADDRESS,
+  ),
+  oidcAudience: list(
+    {
+      env: 'POSTERN_OIDC_AUDIENCE',
+      sentence: 'What a token must have one of in `aud`; needed with POSTERN_OIDC_ISSUER.',
+    },
+    'texts separated by commas',
+    (text) => (text === '' ? undefined : text),
+  ),
+  oidcJwks: optionalMatching(
+    {
+      env: 'POSTERN_OIDC_JWKS',
+      sentence: 'Key set of the issuer; without it the one that its discovery document names.',
+    },
+    'an address, or the path of a file',
+    /./,
+  ),
+  oidcPrincipalClaim: matching(
+    {
+      env: 'POSTERN_OIDC_PRINCIPAL_CLAIM',
+      sentence: 'Claim that names the principal of a token, which is then called `oidc~…`.',
+    },
+    'the name of a claim',
+    /./,
+    'sub',
+  ),
+  oidcScopesClaim: matching(
+    {
+      env: 'POSTERN_OIDC_SCOPES_CLAIM',
+      sentence: 'Claim that holds what `namespaces` of an API key does.',
+    },
+    'the name of a claim',
+    /./,
+    'postern',
+  ),
+  oidcRules: optionalMatching(
+    {
+      env: 'POSTERN_OIDC_RULES',
+      sentence:
+        'JSON file of rules that give namespaces and scopes to tokens by their claims, read again when it changes.',
     },
     'the path of a file',
     /./,
   ),
   insecure: flag({
     env: 'POSTERN_INSECURE',
-    sentence: 'Allows to listen on any address, and any Host header, without API keys.',
+    sentence: 'Allows to listen on any address, and any Host header, without credentials.',
   }),
   corsOrigins: list(
     { env: 'POSTERN_CORS_ORIGINS', sentence: 'Origins whose web pages may call the gateway.' },
@@ -322,20 +375,40 @@ function contradictions(config: Config, keysTwice: boolean): string[] {
   if ((config.zookeeperTlsCert === undefined) !== (config.zookeeperTlsKey === undefined)) {
     problems.push('POSTERN_ZOOKEEPER_TLS_CERT and POSTERN_ZOOKEEPER_TLS_KEY belong together; set both or neither.');
   }
-  if (!isLoopback(config.host) && config.authFile === undefined && !config.insecure) {
+  if (config.oidcIssuer !== undefined && config.oidcAudience.length === 0) {
     problems.push(
-      `POSTERN_HOST is "${config.host}"; without API keys it must be a loopback address. ` +
-        'Set POSTERN_AUTH_FILE, or POSTERN_INSECURE=true to let everybody who reaches that address do everything.',
+      'POSTERN_OIDC_ISSUER needs POSTERN_OIDC_AUDIENCE: a token for somebody else is none for this gateway.',
+    );
+  }
+  if (!isLoopback(config.host) && !hasCredentials(config) && !config.insecure) {
+    problems.push(
+      `POSTERN_HOST is "${config.host}"; without credentials it must be a loopback address. ` +
+        'Set POSTERN_AUTH_FILE or POSTERN_OIDC_ISSUER, or POSTERN_INSECURE=true to let everybody who reaches that address do everything.',
     );
   }
   return problems;
 }
 
+function hasCredentials({ authFile, oidcIssuer }: Config): boolean {
+  return authFile !== undefined || oidcIssuer !== undefined;
+}
+
 function dangers(config: Config): string[] {
-  if (config.authFile !== undefined || !config.insecure) return [];
-  return [
-    `POSTERN_INSECURE is true and there are no API keys: everybody who reaches ${config.host} may do everything.`,
-  ];
+  const warnings: string[] = [];
+  if (!hasCredentials(config) && config.insecure)
+    warnings.push(
+      `POSTERN_INSECURE is true and there are no credentials: everybody who reaches ${config.host} may do everything.`,
+    );
+  for (const address of [config.oidcIssuer, config.oidcJwks]) {
+    if (
+      address?.startsWith('http:') === true &&
+      !isLoopback(/^http:\/\/\[?([^\]/]*?)\]?(:\d+)?(\/|$)/.exec(address)?.[1] ?? '')
+    )
+      warnings.push(
+        `The keys of the identity provider come without TLS from ${address}: whoever is on the way may replace them.`,
+      );
+  }
+  return warnings;
 }
 
 function unknownVariables(environment: Environment): string[] {

@@ -36,6 +36,7 @@ export const ERROR_CODES = {
   'zookeeper-error': { status: 500, retryable: false, title: 'ZooKeeper answered with an unexpected code' },
   'zookeeper-unavailable': { status: 503, retryable: true, title: 'ZooKeeper did not take the request' },
   'outcome-unknown': { status: 503, retryable: true, title: 'It is not known whether this happened' },
+  'identity-provider-unavailable': { status: 503, retryable: true, title: 'The identity provider cannot be asked' },
   overloaded: { status: 503, retryable: true, title: 'This replica is at its limit' },
   draining: { status: 503, retryable: true, title: 'This replica is shutting down' },
 } as const;

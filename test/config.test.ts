@@ -155,9 +155,23 @@ describe('lease keys', () => {
 });
 
 describe('an address that others can reach', () => {
+  it('needs an audience with an identity provider, and is warned of one without TLS', () => {
+    const POSTERN_OIDC_ISSUER = 'http://login.example.org/realm';
+    expect(() => loadConfig({ POSTERN_OIDC_ISSUER })).toThrow('POSTERN_OIDC_ISSUER needs POSTERN_OIDC_AUDIENCE');
+    expect(() => loadConfig({ POSTERN_OIDC_ISSUER: 'login.example.org' })).toThrow('POSTERN_OIDC_ISSUER is "login');
+    const { config, warnings } = loadConfig({
+      POSTERN_HOST: '0.0.0.0',
+      POSTERN_OIDC_ISSUER,
+      POSTERN_OIDC_AUDIENCE: 'postern, other',
+      POSTERN_OIDC_JWKS: 'http://[::1]:8080/keys',
+    });
+    expect(config).toMatchObject({ oidcAudience: ['postern', 'other'], oidcPrincipalClaim: 'sub' });
+    expect(warnings).toEqual([expect.stringContaining('without TLS from http://login.example.org/realm')]);
+  });
+
   it('is refused without API keys', () => {
     expect(problemsOf({ POSTERN_HOST: '0.0.0.0' })[0]).toContain(
-      'POSTERN_HOST is "0.0.0.0"; without API keys it must be a loopback address',
+      'POSTERN_HOST is "0.0.0.0"; without credentials it must be a loopback address',
     );
   });
 

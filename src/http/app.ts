@@ -148,7 +148,8 @@ class Frame {
     }
     call.operation = match.operation;
     call.params = match.params;
-    const credential = match.operation.isPublic ? ANONYMOUS : authentication.authenticate(request.headers);
+    const found = match.operation.isPublic ? ANONYMOUS : authentication.authenticate(request.headers);
+    const credential = found instanceof Promise ? await found : found;
     call.credential = credential;
     const exchange = await this.#intake.read(call, match, target, credential);
     return this.#handler(match.operation)(exchange);

@@ -1,49 +1,65 @@
 /**
  * Who may come in. Fails closed:
  *
- * - With a file of API keys, every operation that is not public needs a key from it. The file is read again when it changes; one
- *   that cannot be read stops the start, and later leaves the keys as they were, with an error in the log.
- * - Without one everybody is `anonymous` and may do everything, but only from this machine: a request from a web page (`Origin`), or
+ * - With a file of API keys or an identity provider, every operation that is not public needs a key or a token of it. The file is read
+ *   again when it changes; one that cannot be read stops the start, and later leaves the keys as they were, with an error in the log.
+ * - Without either everybody is `anonymous` and may do everything, but only from this machine: a request from a web page (`Origin`), or
  *   for a host name that is not loopback (DNS rebinding), is refused.
  */
-import { readFileSync, unwatchFile, watchFile } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import type { IncomingHttpHeaders } from 'node:http';
 import { isLoopback, type Config } from '../config.js';
 import { PosternError } from '../errors.js';
 import type { Logger } from '../log.js';
-import { SECOND } from '../time.js';
 import { ANONYMOUS, Credentials, type Credential } from './credentials.js';
-
-/** Polled, because mounted secrets change by swapping a link, which file watchers do not see. */
-const POLL_MS = 2 * SECOND;
+import { Tokens } from './oidc/tokens.js';
+import { reasonOf, watchFiles } from './watched-file.js';
 
 export interface Authentication {
   /** @throws PosternError 403 for a request that must not even be looked at. `host` is the `Host` header or what replaces it. */
   admit(headers: IncomingHttpHeaders, host: string | undefined): void;
-  /** @throws PosternError 401 */
-  authenticate(headers: IncomingHttpHeaders): Credential;
+  /** At once for an API key and for a token that is known; a new token is verified. @throws PosternError 401, 503 */
+  authenticate(headers: IncomingHttpHeaders): Credential | Promise<Credential>;
   close(): void;
 }
 
 export interface AuthenticationOptions {
-  readonly config: Pick<Config, 'authFile' | 'insecure' | 'corsOrigins'>;
+  readonly config: Pick<
+    Config,
+    | 'authFile'
+    | 'insecure'
+    | 'corsOrigins'
+    | 'oidcIssuer'
+    | 'oidcAudience'
+    | 'oidcJwks'
+    | 'oidcPrincipalClaim'
+    | 'oidcScopesClaim'
+    | 'oidcRules'
+  >;
   readonly logger: Logger;
+  /** How often files are looked at. */
   readonly pollMs?: number;
+  /** How long an identity provider is left in peace after it was asked, and how often it is asked anyway. */
+  readonly oidcPauseMs?: number;
+  readonly oidcRefreshMs?: number;
 }
 
-/** @throws Error when the configured file cannot be used. */
-export function createAuthentication({ config, logger, pollMs = POLL_MS }: AuthenticationOptions): Authentication {
-  return config.authFile === undefined ? anonymousAccess(config) : keyedAccess(config.authFile, logger, pollMs);
+/** @throws Error when a configured file cannot be used. */
+export function createAuthentication(options: AuthenticationOptions): Authentication {
+  const { authFile, oidcIssuer } = options.config;
+  return authFile === undefined && oidcIssuer === undefined
+    ? anonymousAccess(options.config)
+    : credentialAccess(options);
 }
 
 function anonymousAccess(config: AuthenticationOptions['config']): Authentication {
   return {
     admit({ origin }, host) {
       if (origin !== undefined && !config.corsOrigins.includes(origin)) {
-        throw forbidden('Without API keys requests from web pages are refused (the request has an Origin header).');
+        throw forbidden('Without credentials requests from web pages are refused (the request has an Origin header).');
       }
       if (!config.insecure && host !== undefined && !isLoopback(hostName(host))) {
-        throw forbidden('Without API keys only requests to a loopback host are served (see the Host header).');
+        throw forbidden('Without credentials only requests to a loopback host are served (see the Host header).');
       }
     },
     authenticate: () => ANONYMOUS,
@@ -57,39 +73,72 @@ function hostName(host: string): string {
   return bracketed ?? host.replace(/:\d*$/, '');
 }
 
-function keyedAccess(file: string, logger: Logger, pollMs: number): Authentication {
-  let credentials = readCredentials(file);
-  const onChange = (): void => {
-    try {
-      credentials = readCredentials(file);
-      logger.info({ file, keys: credentials.size }, 'read the API keys again');
-    } catch (error) {
-      logger.error({ err: error, file }, 'the file of API keys cannot be used; the keys stay as they were');
-    }
-  };
-  watchFile(file, { interval: pollMs, persistent: false }, onChange);
+/** Three parts of base64url. API keys are looked for first, so that one may look like this as well. */
+const TOKEN = /^[\w-]+\.[\w-]+\.[\w-]+$/;
+
+function credentialAccess({
+  config,
+  logger,
+  pollMs,
+  oidcPauseMs,
+  oidcRefreshMs,
+}: AuthenticationOptions): Authentication {
+  const { authFile, oidcIssuer: issuer } = config;
+  const keys = authFile === undefined ? undefined : watchKeys(authFile, logger, pollMs);
+  let tokens: Tokens | undefined;
+  try {
+    if (issuer !== undefined)
+      tokens = new Tokens({ config, issuer, logger, pollMs, pauseMs: oidcPauseMs, refreshMs: oidcRefreshMs });
+  } catch (error) {
+    keys?.close();
+    throw error;
+  }
+  const wanted = [keys === undefined ? [] : ['an API key'], tokens === undefined ? [] : ['a token']]
+    .flat()
+    .join(' or ');
   return {
     admit: () => undefined,
     authenticate({ authorization }) {
       if (authorization === undefined)
-        throw new PosternError('unauthenticated', 'Send an API key as "Authorization: Bearer <key>".');
-      const key = /^Bearer +([^\s]+) *$/i.exec(authorization)?.[1];
-      if (key === undefined)
-        throw new PosternError('unauthenticated', 'The Authorization header is not of the form "Bearer <key>".');
-      const credential = credentials.find(key);
-      if (credential === undefined) throw new PosternError('unauthenticated', 'This API key is not known here.');
-      return credential;
+        throw new PosternError('unauthenticated', `Send ${wanted} as "Authorization: Bearer …".`);
+      const bearer = /^Bearer +([^\s]+) *$/i.exec(authorization)?.[1];
+      if (bearer === undefined)
+        throw new PosternError('unauthenticated', 'The Authorization header is not of the form "Bearer …".');
+      const credential = keys?.current.find(bearer);
+      if (credential !== undefined) return credential;
+      if (tokens !== undefined && TOKEN.test(bearer)) return tokens.authenticate(bearer);
+      throw new PosternError(
+        'unauthenticated',
+        keys === undefined ? 'This is no token (a JWT).' : 'This API key is not known here.',
+      );
     },
-    close: () => unwatchFile(file, onChange),
+    close() {
+      keys?.close();
+      tokens?.close();
+    },
   };
+}
+
+function watchKeys(
+  file: string,
+  logger: Logger,
+  pollMs: number | undefined,
+): ReturnType<typeof watchFiles<Credentials>> {
+  return watchFiles({
+    files: [file],
+    read: () => readCredentials(file),
+    onChange: ({ size }) => logger.info({ file, keys: size }, 'read the API keys again'),
+    onFault: (error) =>
+      logger.error({ err: error, file }, 'the file of API keys cannot be used; the keys stay as they were'),
+    pollMs,
+  });
 }
 
 function readCredentials(file: string): Credentials {
   try {
     return new Credentials(readFileSync(file, 'utf8'));
   } catch (error) {
-    const reason = (error as NodeJS.ErrnoException).code === undefined ? (error as Error).message : 'it cannot be read';
-    throw new Error(`POSTERN_AUTH_FILE is "${file}"; it must be a readable file of API keys: ${reason}.`, {
+    throw new Error(`POSTERN_AUTH_FILE is "${file}"; it must be a readable file of API keys: ${reasonOf(error)}.`, {
       cause: error,
     });
   }

@@ -3923,7 +3923,7 @@ export interface components {
         /**
          * @description `zookeeper-unavailable`: ZooKeeper did not take the request, nothing was done. `outcome-unknown`: it may have been done;
          *     repeat the same request to find out. `overloaded`: this replica is at its limit. `draining`: this replica shuts down; a
-         *     waiter's place stays in line, the same request takes it up again elsewhere.
+         *     waiter's place stays in line, the same request takes it up again elsewhere. `identity-provider-unavailable`: a token could not be verified; nothing was done.
          */
         Unavailable: {
             headers: {
@@ -9652,6 +9652,7 @@ export interface operations {
             429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
         };
     };
     showContention: {
@@ -9692,6 +9693,7 @@ export interface operations {
             429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
         };
     };
     home: {

@@ -16,6 +16,7 @@
 import { hash } from 'node:crypto';
 import { z } from 'zod';
 import type { Principal } from './exchange.js';
+import { parseJson } from './watched-file.js';
 import { EVERYTHING, NAME, NAMESPACES, permissionsOf, type Permissions } from './permissions.js';
 
 const KEY = z.strictObject({
@@ -45,7 +46,7 @@ export class Credentials {
   /** @throws Error with a sentence about the first thing that is wrong. */
   constructor(text: string) {
     const ids = new Set<string>();
-    for (const key of parse(text)) {
+    for (const key of parseJson(text, FILE).keys) {
       const hex = key.hash.slice('sha256:'.length);
       if (ids.has(key.id)) throw new Error(`the key id "${key.id}" is there twice`);
       if (this.#byHash.has(hex)) throw new Error(`the key "${key.id}" has the hash of another one`);
@@ -67,19 +68,6 @@ export class Credentials {
 /** In hex. */
 export function hashOf(key: string): string {
   return hash('sha256', key);
-}
-
-function parse(text: string): KeyEntry[] {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch (error) {
-    throw new Error('it is not JSON', { cause: error });
-  }
-  const result = FILE.safeParse(value);
-  if (result.success) return result.data.keys;
-  const issue = result.error.issues[0];
-  throw new Error(`${issue?.path.join('.') || 'the file'}: ${issue?.message ?? 'not valid'}`);
 }
 
 function credentialOf({ id, principal, namespaces }: KeyEntry): Credential {

@@ -28,16 +28,18 @@ export const PROBLEM_GUIDE: Readonly<Record<ErrorCode, Guidance>> = {
       'Send the `leaseToken` that came with the lease. In a shell script, look whether the variable that should hold it is empty. To acquire without a lease of your own, send `lease` and `requestId` in the body.',
   },
   unauthenticated: {
-    meaning: 'This gateway has API keys configured, and the request carries none, or one that is not known here.',
+    meaning:
+      'This gateway wants an API key or a token of its identity provider, and the request carries none, or one that is not valid here.',
     happened: NOTHING_DONE,
-    advice: 'Send `Authorization: Bearer <key>`. A key that worked before may have been taken out of the file of keys.',
+    advice:
+      'Send `Authorization: Bearer <key or token>`. A key that worked before may have been taken out of the file of keys; a token may have expired.',
   },
   forbidden: {
     meaning:
-      'The credential is known, but has not the scope that this needs in this namespace, or not for this name (`scope`, `kind`, `namespace` and `name` say which). Without configured keys: the request came from a web page, or for a host name that is not this machine.',
+      'The credential is known, but has not the scope that this needs in this namespace, or not for this name (`scope`, `kind`, `namespace` and `name` say which). Without configured credentials: the request came from a web page, or for a host name that is not this machine.',
     happened: NOTHING_DONE,
     advice:
-      'Ask the operator for the scope, or use the right namespace. To be reached from other machines the gateway needs POSTERN_AUTH_FILE (or POSTERN_INSECURE); to be called by web pages, POSTERN_CORS_ORIGINS.',
+      'Ask the operator for the scope, or use the right namespace. To be reached from other machines the gateway needs POSTERN_AUTH_FILE or POSTERN_OIDC_ISSUER (or POSTERN_INSECURE); to be called by web pages, POSTERN_CORS_ORIGINS.',
   },
   'invalid-lease-token': {
     meaning:
@@ -168,6 +170,13 @@ export const PROBLEM_GUIDE: Readonly<Record<ErrorCode, Guidance>> = {
     happened: 'It may have been done, or not.',
     advice:
       'Repeat the same request with the same lease and `requestId`: it finds what the first one did, and answers as if nothing had gone wrong. A release that is repeated and answers `not-holder` had happened.',
+  },
+  'identity-provider-unavailable': {
+    meaning:
+      'The request carries a token of an identity provider, and this replica has not been able to read the keys that such tokens are signed with.',
+    happened: NOTHING_DONE,
+    advice:
+      'Repeat the request. If it stays so, the operator should look in the log of the replica why POSTERN_OIDC_JWKS, or the discovery document of POSTERN_OIDC_ISSUER, cannot be read. API keys work meanwhile.',
   },
   overloaded: {
     meaning: 'This replica serves as many waits and streams as it may, or cannot take on more work now.',

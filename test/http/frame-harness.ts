@@ -22,6 +22,8 @@ export interface FrameOptions {
   timeouts?: Partial<ServerTimeouts>;
   streamTuning?: StreamTuning;
   authPollMs?: number;
+  oidcPauseMs?: number;
+  oidcRefreshMs?: number;
 }
 
 export interface Frame extends AsyncDisposable {
@@ -52,6 +54,8 @@ export async function startFrame(options: FrameOptions = {}): Promise<Frame> {
     config,
     logger,
     ...(options.authPollMs === undefined ? {} : { pollMs: options.authPollMs }),
+    ...(options.oidcPauseMs === undefined ? {} : { oidcPauseMs: options.oidcPauseMs }),
+    ...(options.oidcRefreshMs === undefined ? {} : { oidcRefreshMs: options.oidcRefreshMs }),
   });
   const operations = operationsRoutes({
     config,

@@ -1,0 +1,171 @@
+/**
+ * The public keys of the identity provider (JWKS), from a file or an address, or from where the issuer's discovery document says.
+ *
+ *   none ──first read──▶ known ──every 10 minutes, and when a key id is unknown──▶ read anew ──fails──▶ the known keys stay
+ *     └──fails──▶ none: 503, asked again with the next token after a pause
+ *
+ * A new signing key is found without a restart, because its first token has a key id that is not known. A stranger can send any key
+ * id, so the provider is asked at most once in a pause, whatever comes; all who need the answer wait for the same one.
+ */
+import { createLocalJWKSet, errors, type FlattenedJWSInput, type JWSHeaderParameters } from 'jose';
+import { readFileSync } from 'node:fs';
+import { PosternError } from '../../errors.js';
+import type { Logger } from '../../log.js';
+import { MINUTE, SECOND } from '../../time.js';
+import { reasonOf, watchFiles } from '../watched-file.js';
+
+const REFRESH_MS = 10 * MINUTE;
+const PAUSE_MS = 10 * SECOND;
+const FETCH_MS = 5 * SECOND;
+/** A hundred keys have a tenth of that. */
+const DOCUMENT_BYTES_MAX = 1_048_576;
+const DISCOVERY = '/.well-known/openid-configuration';
+
+type Keys = ReturnType<typeof createLocalJWKSet>;
+type Key = Awaited<ReturnType<Keys>>;
+
+export interface KeySetOptions {
+  readonly issuer: string;
+  /** Of the keys, an address or a file; undefined: as the issuer's discovery document says. */
+  readonly source: string | undefined;
+  readonly logger: Logger;
+  /** The keys are others than before. */
+  readonly onChange: () => void;
+  readonly pollMs?: number | undefined;
+  readonly pauseMs?: number | undefined;
+  readonly refreshMs?: number | undefined;
+}
+
+export class KeySet {
+  readonly #options: KeySetOptions;
+  readonly #isFile: boolean;
+  #keys: Keys | undefined;
+  /** What the keys were read from, to see whether they changed. */
+  #text = '';
+  #reading: Promise<void> | undefined;
+  /** Monotonic. */
+  #readAt = -Infinity;
+  readonly #close: () => void;
+
+  /** @throws Error with a sentence when it is a file that cannot be used */
+  constructor(options: KeySetOptions) {
+    this.#options = options;
+    const { source, logger, pollMs, refreshMs = REFRESH_MS } = options;
+    this.#isFile = source !== undefined && !/^https?:/.test(source);
+    if (this.#isFile) {
+      const file = source as string;
+      const watched = watchFiles({
+        files: [file],
+        read: () => this.#readFile(file),
+        onChange: () => logger.info({ file }, 'read the keys of the identity provider again'),
+        onFault: (error) =>
+          logger.error(
+            { err: error, file },
+            'the keys of the identity provider cannot be used; they stay as they were',
+          ),
+        pollMs,
+      });
+      this.#close = () => watched.close();
+    } else {
+      void this.#refresh();
+      const timer = setInterval(() => void this.#refresh(), refreshMs).unref();
+      this.#close = () => clearInterval(timer);
+    }
+  }
+
+  /** For `jwtVerify`. @throws PosternError 503 while no keys are known; JOSEError when none fits */
+  readonly find = async (header: JWSHeaderParameters, token: FlattenedJWSInput): Promise<Key> => {
+    if (this.#keys === undefined) await this.#readAgain();
+    if (this.#keys === undefined) throw unavailable();
+    try {
+      return await this.#keys(header, token);
+    } catch (error) {
+      if (!(error instanceof errors.JWKSNoMatchingKey) || !(await this.#readAgain())) throw error;
+      return this.#keys(header, token);
+    }
+  };
+
+  close(): void {
+    this.#close();
+  }
+
+  /** @returns whether the keys were read just now */
+  async #readAgain(): Promise<boolean> {
+    const { pauseMs = PAUSE_MS } = this.#options;
+    if (this.#isFile) return false;
+    if (this.#reading === undefined && performance.now() - this.#readAt < pauseMs) return false;
+    await this.#refresh();
+    return true;
+  }
+
+  /** Never rejects. */
+  #refresh(): Promise<void> {
+    return (this.#reading ??= this.#fetchKeys()
+      .then((text) => this.#use(text))
+      .catch((error: unknown) => {
+        const { issuer, logger } = this.#options;
+        const still = this.#keys === undefined ? 'tokens are answered with 503' : 'the known ones stay in use';
+        logger.warn({ err: error, issuer }, `the keys of the identity provider cannot be read; ${still}`);
+      })
+      .finally(() => {
+        this.#readAt = performance.now();
+        this.#reading = undefined;
+      }));
+  }
+
+  async #fetchKeys(): Promise<string> {
+    const { source, issuer } = this.#options;
+    if (source !== undefined) return fetchText(source);
+    const discovery = JSON.parse(await fetchText(issuer.replace(/\/$/, '') + DISCOVERY)) as Record<string, unknown>;
+    const { jwks_uri: uri } = discovery;
+    // Whoever answers for another issuer is not the one that was configured.
+    if (discovery['issuer'] !== issuer) throw new Error(`the discovery document is of another issuer than ${issuer}`);
+    if (typeof uri !== 'string') throw new Error('the discovery document has no jwks_uri');
+    return fetchText(uri);
+  }
+
+  #readFile(file: string): void {
+    try {
+      this.#use(readFileSync(file, 'utf8'));
+    } catch (error) {
+      throw new Error(
+        `POSTERN_OIDC_JWKS is "${file}"; it must be an address, or a file with a key set: ${reasonOf(error)}.`,
+        {
+          cause: error,
+        },
+      );
+    }
+  }
+
+  #use(text: string): void {
+    if (text === this.#text) return;
+    const keys = createLocalJWKSet(JSON.parse(text) as Parameters<typeof createLocalJWKSet>[0]);
+    const isFirst = this.#keys === undefined;
+    this.#keys = keys;
+    this.#text = text;
+    if (!isFirst) this.#options.onChange();
+  }
+}
+
+async function fetchText(url: string): Promise<string> {
+  const response = await fetch(url, { signal: AbortSignal.timeout(FETCH_MS), headers: { accept: 'application/json' } });
+  if (!response.ok) {
+    await response.body?.cancel();
+    throw new Error(`${url} answered ${response.status}`);
+  }
+  const parts: Buffer[] = [];
+  let bytes = 0;
+  for await (const part of response.body ?? []) {
+    parts.push(Buffer.from(part as Uint8Array));
+    bytes += (part as Uint8Array).length;
+    if (bytes > DOCUMENT_BYTES_MAX) throw new Error(`${url} answered more than ${DOCUMENT_BYTES_MAX} bytes`);
+  }
+  return Buffer.concat(parts).toString('utf8');
+}
+
+function unavailable(): PosternError {
+  return new PosternError(
+    'identity-provider-unavailable',
+    'The keys of the identity provider could not be read yet, so no token can be verified.',
+  );
+}
