@@ -96,6 +96,29 @@ const SETTINGS = {
     },
     { min: 0, max: 65_535 },
   ),
+  tlsCert: optionalMatching(
+    {
+      env: 'POSTERN_TLS_CERT',
+      sentence:
+        'PEM file of the certificate, with those between it and its authority: the main port then speaks TLS only. Read again when it changes.',
+    },
+    'the path of a file',
+    /./,
+  ),
+  tlsKey: optionalMatching(
+    { env: 'POSTERN_TLS_KEY', sentence: 'PEM file of the key of that certificate.' },
+    'the path of a file',
+    /./,
+  ),
+  tlsClientCa: optionalMatching(
+    {
+      env: 'POSTERN_TLS_CLIENT_CA',
+      sentence:
+        'PEM file of the authority of clients: the main port then refuses connections without a certificate signed by it.',
+    },
+    'the path of a file',
+    /./,
+  ),
   root: matching(
     { env: 'POSTERN_ROOT', sentence: 'Where everything lies in ZooKeeper, below the chroot.' },
     'a path such as /postern',
@@ -374,6 +397,14 @@ function contradictions(config: Config, keysTwice: boolean): string[] {
   if (keysTwice) problems.push('POSTERN_LEASE_KEYS and POSTERN_LEASE_KEYS_FILE are both set; set one of them.');
   if ((config.zookeeperTlsCert === undefined) !== (config.zookeeperTlsKey === undefined)) {
     problems.push('POSTERN_ZOOKEEPER_TLS_CERT and POSTERN_ZOOKEEPER_TLS_KEY belong together; set both or neither.');
+  }
+  if ((config.tlsCert === undefined) !== (config.tlsKey === undefined)) {
+    problems.push('POSTERN_TLS_CERT and POSTERN_TLS_KEY belong together; set both or neither.');
+  }
+  if (config.tlsClientCa !== undefined && config.tlsCert === undefined) {
+    problems.push(
+      'POSTERN_TLS_CLIENT_CA needs POSTERN_TLS_CERT and POSTERN_TLS_KEY: without TLS nobody shows a certificate.',
+    );
   }
   if (config.oidcIssuer !== undefined && config.oidcAudience.length === 0) {
     problems.push(

@@ -169,6 +169,18 @@ describe('an address that others can reach', () => {
     expect(warnings).toEqual([expect.stringContaining('without TLS from http://login.example.org/realm')]);
   });
 
+  it('has a certificate and a key, or neither', () => {
+    expect(problemsOf({ POSTERN_TLS_CERT: 'a.crt' })[0]).toContain(
+      'POSTERN_TLS_CERT and POSTERN_TLS_KEY belong together',
+    );
+    expect(problemsOf({ POSTERN_TLS_CLIENT_CA: 'ca.crt' })[0]).toContain(
+      'POSTERN_TLS_CLIENT_CA needs POSTERN_TLS_CERT',
+    );
+    expect(problemsOf({ POSTERN_TLS_CERT: 'a.crt', POSTERN_TLS_KEY: 'a.key', POSTERN_HOST: '0.0.0.0' })).toHaveLength(
+      1,
+    );
+  });
+
   it('is refused without API keys', () => {
     expect(problemsOf({ POSTERN_HOST: '0.0.0.0' })[0]).toContain(
       'POSTERN_HOST is "0.0.0.0"; without credentials it must be a loopback address',

@@ -35,6 +35,12 @@ export class ConnectionErrors {
     this.#latest.set(request.socket, response);
   };
 
+  /** A handshake that failed: of a scanner, of plain HTTP, or without the certificate that is wanted. */
+  readonly onTlsError = (error: Error & { code?: string }, socket: Duplex): void => {
+    this.#logger.debug({ reason: error.code ?? error.message }, 'no TLS connection');
+    socket.destroy();
+  };
+
   readonly onClientError = (error: ParseError, socket: Duplex): void => {
     // What the client goes on sending is dropped meanwhile; closing at once would reset the connection under the answer.
     if (this.#answered.has(socket)) return;

@@ -4,8 +4,9 @@
  * Stopping: no new connections, requests are answered with `Connection: close`, idle connections are closed; what is left at the
  * deadline is cut off (`close-listener.ts`). The operations port answers until the main one is done, so that probes see the drain.
  */
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { createServer, type Server, type ServerOptions as HttpServerOptions } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import type { AddressInfo, Socket } from 'node:net';
 import type { Config } from '../config.js';
 import type { Logger } from '../log.js';
 import { SECOND } from '../time.js';
@@ -14,6 +15,7 @@ import { closeListener } from './close-listener.js';
 import { ConnectionErrors, HEADERS_BYTES_MAX } from './connection-errors.js';
 import type { Face } from './express-face.js';
 import { QueuedAnswers } from './queued-answers.js';
+import { createTls, type ListenerTls, type TlsConfig } from './tls.js';
 
 export interface ServerTimeouts {
   /** A whole request, body included; a slow sender is cut off. */
@@ -37,47 +39,54 @@ const TCP_KEEP_ALIVE_MS = 15 * SECOND;
 
 export interface StartOptions {
   readonly app: App;
-  readonly config: Pick<Config, 'host' | 'port' | 'opsPort'>;
+  readonly config: Pick<Config, 'host' | 'port' | 'opsPort'> & TlsConfig;
   readonly logger: Logger;
   readonly timeouts?: Partial<ServerTimeouts>;
+  /** How often the files of the certificate are looked at. */
+  readonly tlsPollMs?: number | undefined;
 }
 
 export interface RunningServer {
   readonly port: number;
   readonly opsPort: number | undefined;
-  /** `http://host:port` of the main listener. */
+  /** `http://host:port` of the main listener; `https:` with TLS. */
   readonly url: string;
   /** Stops gracefully, by force after `withinMs`. Abort the app's `draining` first. */
   stop(withinMs: number): Promise<void>;
 }
 
-/** @throws Error with a sentence that names the setting, when an address cannot be listened on. */
-export async function startServer({ app, config, logger, timeouts }: StartOptions): Promise<RunningServer> {
+/** @throws Error with a sentence that names the setting, when an address cannot be listened on or a certificate cannot be used. */
+export async function startServer({ app, config, logger, timeouts, tlsPollMs }: StartOptions): Promise<RunningServer> {
   const times = { ...TIMEOUTS, ...timeouts };
-  const main = createListener(app.main, logger, times);
+  const tls = createTls(config, logger, tlsPollMs);
+  const main = createListener(app.main, logger, times, tls);
+  // Probes have no certificate.
   const ops = config.opsPort === undefined ? undefined : createListener(app.ops, logger, times);
-  const port = await listen(main, config.host, config.port, 'POSTERN_PORT');
+  let port: number;
   let opsPort: number | undefined;
   try {
+    port = await listen(main, config.host, config.port, 'POSTERN_PORT');
     if (ops !== undefined) opsPort = await listen(ops, config.host, config.opsPort ?? 0, 'POSTERN_OPS_PORT');
   } catch (error) {
-    await closeListener(main, 0);
+    tls?.close();
+    if (main.listening) await closeListener(main, 0);
     throw error;
   }
   return {
     port,
     opsPort,
-    url: `http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}`,
+    url: `${tls === undefined ? 'http' : 'https'}://${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}`,
     async stop(withinMs) {
       await closeListener(main, withinMs);
+      tls?.close();
       if (ops !== undefined) await closeListener(ops, 0);
     },
   };
 }
 
-function createListener(face: Face, logger: Logger, times: ServerTimeouts): Server {
+function createListener(face: Face, logger: Logger, times: ServerTimeouts, tls?: ListenerTls): Server {
   const errors = new ConnectionErrors(logger);
-  const server = createServer({
+  const options = {
     ...face.classes,
     maxHeaderSize: HEADERS_BYTES_MAX,
     requestTimeout: times.requestMs,
@@ -89,7 +98,8 @@ function createListener(face: Face, logger: Logger, times: ServerTimeouts): Serv
     noDelay: true,
     // The frame refuses such requests itself, with a problem that has a body and a trace id.
     requireHostHeader: false,
-  });
+  };
+  const server = tls === undefined ? createServer(options) : createTlsListener(options, tls, errors, times);
   // Node drops what comes after the 2 000th without a word, and it may be the length of the body; their bytes are bounded.
   server.maxHeadersCount = 0;
   const queued = new QueuedAnswers();
@@ -99,6 +109,36 @@ function createListener(face: Face, logger: Logger, times: ServerTimeouts): Serv
   server.on('checkContinue', errors.onRequest).on('checkContinue', face.listener);
   server.on('checkExpectation', errors.onRequest).on('checkExpectation', face.listener);
   server.on('clientError', errors.onClientError);
+  return server;
+}
+
+function createTlsListener(
+  options: HttpServerOptions,
+  tls: ListenerTls,
+  errors: ConnectionErrors,
+  times: ServerTimeouts,
+): Server {
+  const server = createTlsServer({
+    ...options,
+    ...tls.context,
+    requestCert: tls.wantsClientCertificate,
+    rejectUnauthorized: tls.wantsClientCertificate,
+    handshakeTimeout: times.headersMs,
+  });
+  tls.onChange((context) => server.setSecureContext(context));
+  // Node would take it for a request that cannot be read, and there is nobody yet who could read an answer.
+  server.removeAllListeners('tlsClientError').on('tlsClientError', errors.onTlsError);
+  // Node's own way of closing all connections does not know those that are not through with the handshake.
+  const open = new Set<Socket>();
+  server.on('connection', (socket: Socket) => {
+    open.add(socket);
+    socket.once('close', () => open.delete(socket));
+  });
+  const closeAll = server.closeAllConnections.bind(server);
+  server.closeAllConnections = () => {
+    closeAll();
+    for (const socket of open) socket.destroy();
+  };
   return server;
 }
 

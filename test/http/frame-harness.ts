@@ -22,6 +22,7 @@ export interface FrameOptions {
   timeouts?: Partial<ServerTimeouts>;
   streamTuning?: StreamTuning;
   authPollMs?: number;
+  tlsPollMs?: number;
   oidcPauseMs?: number;
   oidcRefreshMs?: number;
 }
@@ -81,6 +82,7 @@ export async function startFrame(options: FrameOptions = {}): Promise<Frame> {
     app,
     config,
     logger,
+    tlsPollMs: options.tlsPollMs,
     ...(options.timeouts === undefined ? {} : { timeouts: options.timeouts }),
   });
   return {
