@@ -3,7 +3,9 @@
  *
  *   npm run bench -- [--workloads L1,C1] [--peers etcd,zookeeper,curator] [--rounds 3] [--seconds 5] [--quick] [--out docs/bench]
  *                    [--against <checkout>] [--on-disk] [--node-options "--cpu-prof"]
+ *   npm run bench -- --guard
  *
+ * `--guard` is what continuous integration runs: a minute, and ratios that must not get worse than bench/guard.json says.
  * `--against` adds the gateway of another checkout (with its own dist/) as `baseline`, in turns with this one. POSTERN_ variables are handed to the
  * gateways. Writes `<out>.md` and `<out>.json`, by default into .cache/bench. The exit code is 1 when an answer was wrong; goals that are not
  * reached are in the table. docs/performance.md says how the figures come about.
@@ -14,6 +16,7 @@ import { dirname, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { build } from '../scripts/lib/zookeeper.mjs';
 import type { Measured } from './generator/job.js';
+import { guard } from './guard.js';
 import { chooseCores } from './processes.js';
 import { PEERS, type PeerName } from './provide.js';
 import { judge } from './goals.js';
@@ -34,6 +37,7 @@ const { values } = parseArgs({
     'on-disk': { type: 'boolean', default: false },
     'node-options': { type: 'string' },
     out: { type: 'string' },
+    guard: { type: 'boolean', default: false },
   },
 });
 
@@ -55,6 +59,7 @@ const options: RoundOptions = {
   ),
   nodeOptions: values['node-options'],
 };
+if (values.guard) process.exit((await guard(options)) ? 0 : 1);
 const wanted = WORKLOADS.filter(({ id }) => isWanted(id, values.workloads));
 const needed = new Set(wanted.map(({ halfTheRateOf }) => halfTheRateOf));
 const workloads = WORKLOADS.filter((workload) => wanted.includes(workload) || needed.has(workload.id));

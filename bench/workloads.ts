@@ -10,7 +10,7 @@ export interface Workload {
   readonly unit: string;
   /** In the order in which they take turns. */
   readonly systems: readonly SystemName[];
-  readonly job: Pick<Job, 'scenario' | 'clients' | 'things' | 'holdMs'>;
+  readonly job: Pick<Job, 'scenario' | 'clients' | 'things' | 'holdMs' | 'operations'>;
   /** Whatever the run says: less would not reach every lease, or both depths. */
   readonly atLeastSeconds?: number;
   /** An open loop at half the rate that the slower of Postern and etcd had in this workload of the same round. */
@@ -31,6 +31,14 @@ const queue = (clients: number): Workload => ({
   unit: 'pairs',
   systems: ['postern', 'baseline', 'curator', 'kazoo', 'zookeeper', 'webdis', 'redis', 'beanstalkd'],
   job: { scenario: 'queue', clients, things: 1_000 },
+});
+
+const clients = (count: number): Workload => ({
+  id: `N${count}`,
+  title: `acquire and release, ${count} clients on as many locks`,
+  unit: 'pairs',
+  systems: ['postern', 'baseline', 'etcd', 'zookeeper'],
+  job: { ...LOCK, clients: count, things: count },
 });
 
 export const WORKLOADS: readonly Workload[] = [
@@ -56,6 +64,8 @@ export const WORKLOADS: readonly Workload[] = [
     systems: ['postern', 'baseline', 'etcd', 'zookeeper', 'curator', 'kazoo', 'webdis'],
     job: { ...LOCK, clients: 1, things: 1 },
   },
+  clients(8),
+  clients(256),
   {
     id: 'C1',
     title: 'one lock, 64 contenders',

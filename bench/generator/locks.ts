@@ -1,7 +1,8 @@
 /**
  * Locks taken and given back, by clients that do nothing else (closed loop) or at a given rate (open loop: times count from when a pair was to
- * begin). Checked on the way: one holder at once, and fencing tokens that grow.
+ * begin). Checked on the way: one holder at once (which can show only where it is held for a time), and fencing tokens that grow.
  */
+import { metricsOf, sumOf } from './exposition.js';
 import type { Job } from './job.js';
 import { lockClient, type LockClient } from './lock-clients.js';
 import { sleep, type Meter } from './meter.js';
@@ -19,6 +20,7 @@ export async function locks(job: Job, meter: Meter): Promise<void> {
   const pair = (client: LockClient, i: number, from: number): Promise<void> =>
     onePair(client, i, i % job.things, watched[i % job.things] as Watched, from, job.holdMs, meter);
 
+  const before = await zooKeeperRequests(job);
   const work =
     job.rate === undefined
       ? clients.map(async (client, i) => {
@@ -27,7 +29,17 @@ export async function locks(job: Job, meter: Meter): Promise<void> {
       : [openLoop(clients, job.rate, meter, pair)];
   await meter.run();
   await Promise.all(work);
+  if (before !== undefined) {
+    const requests = ((await zooKeeperRequests(job)) ?? NaN) - before;
+    meter.figures['ZooKeeper requests / pair'] = requests / meter.total;
+  }
   await Promise.all(clients.map((client) => client.close()));
+}
+
+/** That the gateway made so far. */
+async function zooKeeperRequests({ target }: Job): Promise<number | undefined> {
+  if (target.system !== 'postern' && target.system !== 'baseline') return undefined;
+  return sumOf(await metricsOf(target.port), 'postern_zookeeper_request_duration_seconds_count');
 }
 
 async function onePair(

@@ -10,9 +10,13 @@ import { quantile } from '../statistics.js';
 import type { Job, Measured } from './job.js';
 
 const VIOLATIONS_SHOWN = 5;
+const OPERATIONS_WITHIN_MS = 120_000;
+const OPERATIONS_POLL_MS = 5;
 
 export class Meter {
   over = false;
+  /** Operations since the start, counted or not. */
+  total = 0;
   readonly figures: Record<string, number> = {};
   readonly #job: Job;
   readonly #times: number[] = [];
@@ -33,6 +37,8 @@ export class Meter {
 
   /** Resolves when it is over. */
   async run(): Promise<void> {
+    const { operations } = this.#job;
+    if (operations !== undefined) return this.#runFor(operations.warmUp, operations.measured);
     await sleep(this.#job.warmUpSeconds * 1_000);
     this.begin();
     await sleep(this.#job.seconds * 1_000);
@@ -61,6 +67,7 @@ export class Meter {
 
   /** @param from `performance.now()` of when it began, or was to begin */
   done(from: number, operations = 1): void {
+    this.total += operations;
     if (!this.#measuring) return;
     this.#times.push(performance.now() - from);
     this.#operations += operations;
@@ -96,6 +103,18 @@ export class Meter {
       memory: this.#memory,
       figures: this.figures,
     };
+  }
+
+  async #runFor(warmUp: number, measured: number): Promise<void> {
+    const until = async (total: number): Promise<void> => {
+      const deadline = performance.now() + OPERATIONS_WITHIN_MS;
+      while (this.total < total && performance.now() < deadline) await sleep(OPERATIONS_POLL_MS);
+      if (this.total < total) this.violation(`${this.total} of ${total} operations within ${OPERATIONS_WITHIN_MS} ms`);
+    };
+    await until(warmUp);
+    this.begin();
+    await until(warmUp + measured);
+    this.end();
   }
 
   #cpuNow(): Record<string, number> {
