@@ -12,7 +12,8 @@
  * 2. Ask the head for the next messages, as many as are wanted. None: those who do not wait are answered after a look that began with
  *    a `sync` (and at what no event tells of: messages that are due, claims that are young or have run out); the others sleep until a watch says that something came.
  * 3. Assign them. All pops go out as one transaction on the control session, with the turn's fence; every claim as a transaction on its
- *    lease's session, which checks the fence (`take-claims.ts`). Claims do not hold up the loop.
+ *    lease's session, which checks the fence (`take-claims.ts`) and that the claim in front of it was made (`claim-order.ts`). Claims do not hold up the
+ *    loop, but pops wait for them, and when one fails, or does not get through, nothing more is handed out until all of them are decided.
  * 4. What failed goes back to its place, and is read anew when it is its turn; who asked for it stays in line.
  * 5. Pass the turn when another replica waits, this one has worked for a while and there is more to take.
  *
@@ -25,9 +26,10 @@ import { fullJitter, pause } from '../../time.js';
 import { isReason, isTransient, mayBeApplied, unless, ZooKeeperError } from '../../zookeeper/errors.js';
 import type { MultiOperation } from '../../zookeeper/operations.js';
 import { Demand, type Assignment, type Delivered, type DemandOptions } from './demand.js';
+import { ClaimOrder, type Ticket } from './claim-order.js';
 import { DelayedMover } from './delayed.js';
 import { moveToDeadLetters } from './dead-letters.js';
-import { deliveriesOf, recordPath, type Entry } from './entry.js';
+import { claimPath, decodeClaim, deliveriesOf, recordPath, type Entry } from './entry.js';
 import { Head } from './head.js';
 import type { Queue } from './queue.js';
 import { QueueGoneError } from './queue-gone.js';
@@ -42,6 +44,8 @@ const ANSWER_BYTES_MAX = 1024 * 1024;
 const TURN_MS = 10;
 /** How long a replica may leave messages lying, while others wait, before it is ousted. */
 const PATIENCE_MS = 250;
+/** Claims behind one that does not get through wait so long for it. */
+const LATE_MS = 250;
 /** Without anybody asking, turn, view and watches are kept so long. */
 const IDLE_MS = 500;
 const REQUEST_MS = 10_000;
@@ -56,6 +60,7 @@ export class Dispatcher {
   readonly #head: Head;
   readonly #turn: Turn;
   readonly #delayed: DelayedMover;
+  readonly #order: ClaimOrder;
   #demands: Demand[] = [];
   #running = false;
   #closed = false;
@@ -82,6 +87,7 @@ export class Dispatcher {
     this.#head = new Head(queue, wake);
     this.#turn = new Turn(queue.control, queue.paths.takers, wake);
     this.#delayed = new DelayedMover(queue, () => this.#turn.held);
+    this.#order = new ClaimOrder(wake);
   }
 
   get busy(): boolean {
@@ -156,6 +162,8 @@ export class Dispatcher {
 
   async #step(): Promise<void> {
     const deadline = performance.now() + REQUEST_MS;
+    const { late } = this.#order;
+    if (late.length > 0) await this.#decide(late, deadline);
     await this.#turn.look(this.#record(), deadline);
     if (!this.#turn.joined) return; // lost while it was looked for
     const turn = this.#turn.held ? this.#turn.path : undefined;
@@ -165,6 +173,7 @@ export class Dispatcher {
       this.#workedMs = 0;
     }
     if (turn === undefined) return this.#wait(deadline);
+    if (this.#order.broken) return this.#sleep();
     const begun = performance.now();
     const open = this.#demands.filter(({ taking }) => !taking);
     if (open.length === 0) return this.#sleep();
@@ -178,7 +187,8 @@ export class Dispatcher {
       return this.#nothing(open, deadline);
     }
     // Only while there is something to take: where many wait at an empty queue, passing would wake replicas for nothing.
-    if (this.#turn.asked && this.#workedMs >= TURN_MS) return this.#inFlight === 0 ? this.#pass(true) : this.#sleep();
+    if (this.#turn.asked && this.#workedMs >= TURN_MS)
+      return this.#order.undecided === 0 ? this.#pass(true) : this.#sleep();
     await this.#hand(found, deadline);
     this.#workedMs += performance.now() - begun;
   }
@@ -236,16 +246,20 @@ export class Dispatcher {
       if (maxDeliveries === undefined || deliveriesOf(entry) < maxDeliveries) messages.push(entry);
       else if (!(await this.#bury(entry, deadline))) return; // read anew before anything behind it
     }
+    const open = this.#demands.filter(({ taking }) => !taking);
+    const popping = open[0]?.options.claim === undefined;
+    if (popping && this.#order.undecided > 0) return this.#sleep(); // what was handed out before must be taken, or come back
     const pops: Assignment[] = [];
     let next = 0;
-    for (const demand of this.#demands.filter(({ taking }) => !taking)) {
+    for (const demand of open) {
+      if ((demand.options.claim === undefined) !== popping) break; // when those in front of it are served
       const entries = fill(messages.slice(next), demand.options.max);
       if (entries.length === 0) break;
       next += entries.length;
       for (const entry of entries) entry.state = 'busy';
       demand.taking = true;
-      if (demand.options.claim === undefined) pops.push({ demand, entries });
-      else void this.#claim({ demand, entries });
+      if (popping) pops.push({ demand, entries });
+      else void this.#claim({ demand, entries }, this.#order.begin(entries[0] as Entry, this.#turn.path));
     }
     if (pops.length > 0) await this.#pop(pops, deadline);
   }
@@ -308,31 +322,56 @@ export class Dispatcher {
     }
   }
 
-  async #claim(assignment: Assignment): Promise<void> {
+  async #claim(assignment: Assignment, ticket: Ticket): Promise<void> {
     const { demand, entries } = assignment;
     this.#inFlight += 1;
+    const late = setTimeout(() => {
+      ticket.late = true;
+      this.#wakeUp();
+    }, LATE_MS);
     try {
-      const result = await takeClaims(this.#queue, demand, entries, {
-        type: 'check',
-        path: this.#turn.path,
-      });
+      const result = await takeClaims(this.#queue, demand, entries, ticket);
       for (const { entry, error } of result.conflicts) this.#conflict(entry, error);
-      if (result.turnLost) this.#turn.lost();
+      if (result.outcome === 'turn-lost' && this.#turn.path === ticket.fence) this.#turn.lost();
       for (const { entry, until } of result.claimed) {
         entry.until = until;
         if (!this.#closed) this.#head.claimed(entry);
       }
       for (const entry of entries) if (entry.state === 'busy') this.#head.returned(entry);
+      // Of what somebody else has there is nothing left to wait for, but for what was in front of it.
+      if (result.outcome === 'none')
+        void (ticket.before?.taken ?? Promise.resolve(true)).then((taken) => ticket.decide(taken));
+      else ticket.decide(result.outcome === 'made');
       if (result.items.length === 0) this.#again([assignment]);
       else if (!demand.over) this.#served(demand, result.items, 'claim');
       else void takeBack(this.#queue, result.items, performance.now() + REQUEST_MS).catch(() => undefined); // they go with the lease
     } catch (error) {
       // The lease has ended, its session could not be reached, or the queue was deleted: what was meant for it is for the next one.
       for (const entry of entries) this.#head.returned(entry);
+      ticket.decide(false);
       demand.fail(error);
     } finally {
+      clearTimeout(late);
       this.#inFlight -= 1;
       this.#wakeUp();
+    }
+  }
+
+  /** Claims that do not get through: with the node of their turn gone they were made before that, or never will be. */
+  async #decide(late: readonly Ticket[], deadline: number): Promise<void> {
+    const { control, paths } = this.#queue;
+    for (const fence of new Set(late.map((ticket) => ticket.fence))) {
+      if (this.#turn.joined && this.#turn.path === fence) await this.#pass(true);
+      else await unless(control.delete(fence, undefined, deadline), 'NO_NODE');
+    }
+    await control.sync(paths.data, deadline);
+    const { results } = await control.multiRead(
+      late.map(({ path }) => ({ type: 'getData', path: claimPath(path) })),
+      deadline,
+    );
+    for (const [i, result] of results.entries()) {
+      const ticket = late[i] as Ticket;
+      ticket.decide('data' in result && decodeClaim(result.data)?.a === ticket.attempt);
     }
   }
 
@@ -436,7 +475,8 @@ export class Dispatcher {
       while (this.#yieldAgain && this.#turn.joined && !this.#running) {
         this.#yieldAgain = false;
         await this.#turn.look(this.#record(), performance.now() + REQUEST_MS);
-        if (this.#turn.held && this.#turn.asked && this.#inFlight === 0 && !this.#running) await this.#pass(false);
+        if (this.#turn.held && this.#turn.asked && this.#order.undecided === 0 && !this.#running)
+          await this.#pass(false);
       }
     } catch {
       this.#turn.close(); // who waits for it ousts this replica, should even that fail

@@ -3,6 +3,7 @@
  *
  *   check(the turn's node)                                    nobody else takes
  *   check(the data directory at version 0)                     the queue was not deleted (protocol T7)
+ *   check(the delivery record of the claim in front)           what was handed out before it is claimed (`claim-order.ts`)
  *   for each message: create(m/d) or setData(m/d, its version)  one more delivery, exactly counted
  *                     create(m/c, ephemeral)                     the claim, which goes with the lease
  *
@@ -11,11 +12,11 @@
  *
  * One message that cannot be claimed fails the whole transaction: the others are tried again without it (protocol T8).
  */
-import { randomId } from '../../random.js';
 import { isReason, unless, ZooKeeperError } from '../../zookeeper/errors.js';
 import type { LeaseSession } from '../../zookeeper/lease-session.js';
 import type { MultiOperation } from '../../zookeeper/operations.js';
 import { encodeClaimId } from './claim-id.js';
+import type { Ticket } from './claim-order.js';
 import type { ClaimTerms, Delivered, Demand } from './demand.js';
 import { claimPath, decodeClaim, deliveriesOf, encodeClaim, recordPath, type Entry } from './entry.js';
 import type { Queue } from './queue.js';
@@ -25,11 +26,18 @@ export interface Claimed {
   items: Delivered[];
   claimed: { entry: Entry; until: number | undefined }[];
   conflicts: { entry: Entry; error: ZooKeeperError }[];
-  turnLost: boolean;
+  outcome: Outcome;
 }
+
+/**
+ * `made`; `none` of the messages could be claimed, somebody else has them; `turn-lost`, or `out-of-order`, because what was handed out before
+ * was not claimed: nothing was done.
+ */
+export type Outcome = 'made' | 'none' | 'turn-lost' | 'out-of-order';
 
 /** Of the operations: behind the turn's fence. */
 const QUEUE_CHECK = 1;
+const ORDER_CHECK = 2;
 const EMPTY = Buffer.alloc(0);
 
 /** @throws QueueGoneError; LeaseExpiredError, NoReplyError: then nothing is claimed, or goes back with the lease */
@@ -37,11 +45,11 @@ export async function takeClaims(
   queue: Queue,
   demand: Demand,
   entries: readonly Entry[],
-  fence: MultiOperation,
+  ticket: Ticket,
 ): Promise<Claimed> {
   const { claim, hardDeadline } = demand.options;
   const { lease, requestId, claimMs } = claim as ClaimTerms;
-  const attempt = randomId(8, 'base64url');
+  const { attempt, before } = ticket;
   const conflicts: Claimed['conflicts'] = [];
   let open = [...entries];
   const until = await untilOf(queue, claimMs, hardDeadline);
@@ -53,36 +61,44 @@ export async function takeClaims(
       ...(requestId === '' ? {} : { requestId }),
       until,
     });
-  const result = (turnLost: boolean): Claimed => ({ items: [], claimed: [], conflicts, turnLost });
-  const outcome = await queue.context.leases.sessions.useRepeatedly(lease, hardDeadline, async (session, tries) => {
-    if (tries > 0 && (await wasMade(session, open, attempt, hardDeadline))) return 'made';
-    while (open.length > 0) {
-      const { operations, owners } = operationsFor(queue, open, fence, dataOf);
-      try {
-        await session.multi(operations, hardDeadline);
-        return 'made';
-      } catch (error) {
-        if (!(error instanceof ZooKeeperError) || error.failedIndex === undefined) throw error;
-        const culprit = owners[error.failedIndex];
-        if (culprit === undefined) {
-          if (error.failedIndex === QUEUE_CHECK) throw new QueueGoneError();
-          if (isReason(error, 'NO_NODE')) return 'turn-lost';
-          throw error;
+  const outcome: Outcome = await queue.context.leases.sessions.useRepeatedly(
+    lease,
+    hardDeadline,
+    async (session, tries) => {
+      if (tries > 0 && (await wasMade(session, open, attempt, hardDeadline))) return 'made';
+      while (open.length > 0) {
+        if (before?.known === false) return 'out-of-order';
+        const { operations, owners } = operationsFor(queue, open, ticket, dataOf);
+        try {
+          await session.multi(operations, hardDeadline);
+          return 'made';
+        } catch (error) {
+          if (!(error instanceof ZooKeeperError) || error.failedIndex === undefined) throw error;
+          const culprit = owners[error.failedIndex];
+          if (culprit === undefined) {
+            if (error.failedIndex === QUEUE_CHECK) throw new QueueGoneError();
+            if (error.failedIndex === ORDER_CHECK) {
+              await before?.taken;
+              continue;
+            }
+            if (isReason(error, 'NO_NODE')) return 'turn-lost';
+            throw error;
+          }
+          conflicts.push({ entry: culprit, error });
+          open = open.filter((entry) => entry !== culprit);
         }
-        conflicts.push({ entry: culprit, error });
-        open = open.filter((entry) => entry !== culprit);
       }
-    }
-    return 'none';
-  });
-  if (outcome !== 'made') return result(outcome === 'turn-lost');
+      return 'none';
+    },
+  );
+  if (outcome !== 'made') return { items: [], claimed: [], conflicts, outcome };
   const claimed = open.map((entry) => ({ entry, item: claimedItem(queue, claim as ClaimTerms, entry, until) }));
   for (const { entry, item } of claimed) entry.claims = item.version;
   return {
     items: claimed.map(({ item }) => item),
     claimed: open.map((entry) => ({ entry, until })),
     conflicts,
-    turnLost: false,
+    outcome,
   };
 }
 
@@ -95,11 +111,12 @@ async function untilOf(queue: Queue, claimMs: number | undefined, deadline: numb
 function operationsFor(
   queue: Queue,
   entries: readonly Entry[],
-  fence: MultiOperation,
+  { fence, before }: Ticket,
   dataOf: (entry: Entry) => Buffer,
 ): { operations: MultiOperation[]; owners: (Entry | undefined)[] } {
-  const operations: MultiOperation[] = [fence, queue.paths.exists];
-  const owners: (Entry | undefined)[] = [undefined, undefined];
+  const operations: MultiOperation[] = [{ type: 'check', path: fence }, queue.paths.exists];
+  if (before !== undefined && before.known === undefined) operations.push({ type: 'check', ...before.record });
+  const owners = operations.map((): Entry | undefined => undefined);
   for (const entry of entries) {
     const path = recordPath(entry.path);
     operations.push(
