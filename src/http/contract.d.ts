@@ -1985,8 +1985,8 @@ export interface paths {
         put?: never;
         /**
          * Acknowledge claimed messages
-         * @description They are gone then. Per item: 200; 200 with `gone: true` for what this lease acknowledged before (so this can be repeated); 409 `not-holder` when the claim is lost: nothing was done, and
-         *     somebody else has the message or will get it. Scope: `use` on queues.
+         * @description They are gone then. Per item: 200; 200 with `gone: true` for what this lease acknowledged before (so this can be repeated); 409 `not-holder` when the claim is lost or was given
+         *     back: nothing was done, and somebody else has the message, or had it, or will get it. Scope: `use` on queues.
          */
         post: operations["acknowledgeMessages"];
         delete?: never;
@@ -2013,7 +2013,8 @@ export interface paths {
         /**
          * Give claimed messages back
          * @description They are available again at once, in their old place; or, with `delayMs`, after that time, behind the messages that are there by then. A message that was delivered `maxDeliveries` times goes to
-         *     the dead-letter queue, with `reason` as a note. Per item as for ack. Scope: `use` on queues.
+         *     the dead-letter queue, with `reason` as a note. Per item: 200; 200 with `gone: true` for what this lease gave back before (so this can be repeated, as long as fewer than
+         *     a thousand other claims of the lease were given back since); 409 `not-holder` when the claim is lost, or was acknowledged. Scope: `use` on queues.
          */
         post: operations["releaseMessages"];
         delete?: never;

@@ -146,29 +146,30 @@ describe('an acknowledgement', () => {
       ]);
   });
 
-  test('that comes after the claim was given back is 409 and does nothing, also when the lease has claimed anew (C20)', async () => {
+  test('that comes after the claim was given back is 409, giving it back again is not, and neither does anything, also when the lease has claimed anew (C20)', async () => {
     await using pair = await startPair();
     const [one, two] = await leasesOf(pair);
     await pushBodies(pair.a, 'work', [1]);
     const first = await claimOne(pair.a, 'work', one);
     await settleAll(pair.a, 'work', 'nack', one, [first]);
     const lost = [{ claimId: first.claimId, status: 409, code: 'not-holder' }];
+    const again = { ack: lost, nack: [{ claimId: first.claimId, status: 200, gone: true }] };
     // Nobody has it.
     for (const what of ['ack', 'nack'] as const)
-      expect(await settle(pair.b, 'work', what, one, [first])).toMatchObject(lost);
+      expect(await settle(pair.b, 'work', what, one, [first])).toMatchObject(again[what]);
     expect(await settle(pair.b, 'work', 'extend', one, [first], { claimMs: 60_000 })).toMatchObject(lost);
     // Another lease has it.
     const second = await claimOne(pair.b, 'work', two);
     expect(second.deliveries).toBe(2);
     for (const what of ['ack', 'nack'] as const)
-      expect(await settle(pair.a, 'work', what, one, [first])).toMatchObject(lost);
+      expect(await settle(pair.a, 'work', what, one, [first])).toMatchObject(again[what]);
     expect(await settle(pair.a, 'work', 'extend', one, [first], { claimMs: 100 })).toMatchObject(lost);
     await settleAll(pair.b, 'work', 'nack', two, [second]);
     // The lease itself has it, by another claim.
     const third = await claimOne(pair.a, 'work', one);
     expect(third.deliveries).toBe(3);
     for (const what of ['ack', 'nack'] as const)
-      expect(await settle(pair.b, 'work', what, one, [first])).toMatchObject(lost);
+      expect(await settle(pair.b, 'work', what, one, [first])).toMatchObject(again[what]);
     expect(await settle(pair.b, 'work', 'extend', one, [first], { claimMs: 100 })).toMatchObject(lost);
     expect(await queueOf(pair.b, 'work')).toMatchObject({ depth: 1, claimed: 1 });
     await settleAll(pair.b, 'work', 'ack', one, [third]);
@@ -300,7 +301,7 @@ describe('a message that is given back', () => {
     const before = Date.now();
     await settleAll(pair.b, 'work', 'nack', one, [held], { delayMs: 700 });
     expect(await queueOf(pair.a, 'work')).toMatchObject({ depth: 0, delayed: 1, claimed: 0 });
-    expect(await settle(pair.b, 'work', 'ack', one, [held])).not.toMatchObject([{ status: 200, gone: false }]);
+    expect(await settle(pair.b, 'work', 'ack', one, [held])).toMatchObject([{ status: 409 }]);
     await pushBodies(pair.a, 'work', [2]);
     expect(await peek(pair.b, 'work')).toMatchObject([
       { body: 2, state: 'available' },
@@ -478,7 +479,7 @@ describe('a message that was delivered maxDeliveries times goes to the dead lett
     expect(second.deliveries).toBe(2);
     await settleAll(pair.b, 'work', 'nack', one, [second], { reason: 'no such customer', delayMs: 60_000 });
     await expectDead(pair, second, 'no such customer');
-    expect(await settle(pair.a, 'work', 'nack', one, [second])).toMatchObject([{ status: 409 }]);
+    expect(await settle(pair.a, 'work', 'nack', one, [second])).toMatchObject([{ status: 200, gone: true }]);
   });
 
   test('when its lease ends', async () => {

@@ -6,6 +6,7 @@ import { isReason } from '../../zookeeper/errors.js';
 import type { MultiOperation } from '../../zookeeper/operations.js';
 import { deliveriesOf, recordPath, type Entry } from './entry.js';
 import { encodeMessage, type StoredMessage } from './message.js';
+import type { Arrival } from './push-lane.js';
 import type { Queue } from './queue.js';
 import { PRIORITY_DEFAULT } from './queue-paths.js';
 import { QueueGoneError } from './queue-gone.js';
@@ -17,8 +18,13 @@ export interface Departure {
   deliveries: number;
   /** Takes it away from where it is. */
   removal: MultiOperation[];
+  /** Called when that was refused; without it, it could not be taken away. */
+  refused?: Refused;
   reason: string | undefined;
 }
+
+/** @returns how to take it away instead; or whether it was taken away before, in a transaction whose reply was lost */
+export type Refused = () => Promise<MultiOperation[] | boolean>;
 
 /** @returns false when it could not be taken away: somebody else has it, or it is gone */
 export async function moveToDeadLetters(
@@ -45,7 +51,7 @@ export function removalOf(path: string, claims: number | undefined): MultiOperat
 /** @returns false when it could not be taken away */
 export async function deadLetter(
   queue: Queue,
-  { message, enqueuedAt, removal, reason }: Departure,
+  { message, enqueuedAt, removal, refused, reason }: Departure,
   deadline: number,
 ): Promise<boolean> {
   const target = queue.config.deadLetterQueue;
@@ -57,7 +63,8 @@ export async function deadLetter(
     p: undefined,
     x: { queue: queue.name, ...(reason === undefined ? {} : { reason }) },
   };
-  const moved = await moveTo(queue, target, { data: encodeMessage({ header, body: message.body }), removal }, deadline);
+  const data = encodeMessage({ header, body: message.body });
+  const moved = await moveTo(queue, target, { data, removal, ...(refused && { refused }) }, deadline);
   if (moved) queue.count('dead_letter');
   return moved;
 }
@@ -66,26 +73,35 @@ export async function deadLetter(
 export async function moveTo(
   queue: Queue,
   target: string,
-  { data, removal, priority }: { data: Buffer; removal: MultiOperation[]; priority?: number },
+  {
+    data,
+    removal,
+    refused,
+    priority,
+  }: { data: Buffer; removal: MultiOperation[]; refused?: Refused; priority?: number },
   deadline: number,
 ): Promise<boolean> {
   for (;;) {
     const other = await queue.queues.openOrCreate(queue.namespace, target, deadline);
     let moved = true;
     try {
+      const arrival: Arrival = {
+        data,
+        priority: other.config.order === 'priority' ? (priority ?? PRIORITY_DEFAULT) : PRIORITY_DEFAULT,
+        conditions: removal,
+      };
       await other.lane.push({
-        arrivals: [
-          {
-            data,
-            priority: other.config.order === 'priority' ? (priority ?? PRIORITY_DEFAULT) : PRIORITY_DEFAULT,
-            conditions: removal,
-          },
-        ],
+        arrivals: [arrival],
         deadline,
-        refused: (_index, _operation, error) => {
+        refused: async (_index, _operation, error) => {
           if (!isReason(error, 'NO_NODE', 'BAD_VERSION', 'NOT_EMPTY')) throw error;
-          moved = false;
-          return Promise.resolve([]);
+          const next = (await refused?.()) ?? false;
+          if (typeof next === 'boolean') {
+            moved = next;
+            return [];
+          }
+          arrival.conditions = next;
+          return [arrival];
         },
       });
       return moved;

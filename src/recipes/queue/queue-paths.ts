@@ -7,6 +7,7 @@
  *   delayed/<a>/<b>/<due>-<sequence>   a message that is not due yet, in directories of about 17 minutes and one second
  *   dedup/<bb>/<hash>                  a messageId that was seen: which message it was, and until when it counts
  *   takers/t-<sequence>                whose turn it is to take (ephemeral, of a replica's control session): the first one's
+ *   nacks/<leaseId>                    which claims that lease has given back (ephemeral, of its session; `nacks.ts`)
  *   pushers/<lane>                     the number of the last transaction of that lane (`push-lane.ts`)
  *
  * PPP is the priority, n the number of the segment, both padded so that their order as text is their order.
@@ -35,6 +36,7 @@ export class QueuePaths {
   readonly pushers: string;
   readonly delayed: string;
   readonly dedup: string;
+  readonly nacks: string;
 
   constructor(data: string) {
     this.data = data;
@@ -42,6 +44,7 @@ export class QueuePaths {
     this.pushers = `${data}/pushers`;
     this.delayed = `${data}/delayed`;
     this.dedup = `${data}/dedup`;
+    this.nacks = `${data}/nacks`;
   }
 
   priority(priority: number): string {
@@ -69,6 +72,10 @@ export class QueuePaths {
   /** A sequential node's name without its sequence. */
   delayedMessage(dueAt: number): string {
     return `${this.delayedBucket(dueAt)}/${String(dueAt).padStart(DUE_DIGITS, '0')}-`;
+  }
+
+  nacksOf(leaseId: string): string {
+    return `${this.nacks}/${leaseId}`;
   }
 
   dedupMark(hash: string): string {

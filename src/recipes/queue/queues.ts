@@ -150,6 +150,7 @@ export class Queues {
             { type: 'create', path: paths.pushers },
             { type: 'create', path: paths.delayed },
             { type: 'create', path: paths.dedup },
+            { type: 'create', path: paths.nacks },
             ...createPriority(paths, PRIORITY_DEFAULT),
           ],
           deadline,
