@@ -53,6 +53,8 @@ export interface App {
 
 /** For `OPTIONS *`, which asks about the server as a whole. */
 const ALL_METHODS = 'DELETE, GET, HEAD, OPTIONS, POST';
+/** For a year browsers come by TLS only. */
+const STRICT_TRANSPORT = 'max-age=31536000';
 const OPS_OPERATIONS = new Set(['health', 'readiness', 'metrics']);
 
 /** @throws Error when the routes and the contract do not name the same operations. */
@@ -196,6 +198,8 @@ class Frame {
 
   #commonHeaders(call: Call): Record<string, string> {
     const common: Record<string, string> = { ...call.answerHeaders, 'Trace-Id': call.traceId };
+    // Only over TLS: browsers take it for nothing elsewhere.
+    if ('encrypted' in call.request.socket) common['Strict-Transport-Security'] = STRICT_TRANSPORT;
     const { leaving, draining } = this.#options;
     if (leaving.aborted || draining.aborted || call.mustCloseConnection) common['Connection'] = 'close';
     return common;

@@ -106,6 +106,22 @@ describe('the main listener with a certificate', () => {
     await probe.body.dump();
   });
 
+  it('tells browsers to stay with it, which the operations port does not', async () => {
+    const files = new Files();
+    files.write(authority.issue('first'));
+    await using frame = await start(files, { config: { opsPort: 0 } });
+    const agent = agentOf();
+    for (const [url, said] of [
+      [`${frame.url}/healthz`, 'max-age=31536000'],
+      [`http://127.0.0.1:${frame.server.opsPort}/healthz`, undefined],
+    ] as const) {
+      const { headers, body } = await request(url, { dispatcher: agent });
+      await body.dump();
+      expect(headers['strict-transport-security']).toBe(said);
+    }
+    await agent.close();
+  });
+
   it('gives plain HTTP no answer, and one line for those who look closely', async () => {
     const files = new Files();
     files.write(authority.issue('first'));

@@ -4,6 +4,7 @@
  */
 import { ANY_TYPE, openApi, pointer, resolve, type Operation, type Response } from '../../src/http/openapi.js';
 import { Router } from '../../src/http/router.js';
+import { securityComplaints } from './security-headers.js';
 import { createSchemaCompiler, type SchemaCompiler } from '../../src/http/schemas.js';
 import type { ValidateFunction } from 'ajv/dist/2020.js';
 
@@ -34,6 +35,11 @@ export function expectContract(method: string, path: string, answer: CheckedAnsw
 
 function complaintsOf(method: string, path: string, answer: CheckedAnswer): string[] {
   const match = router.match(method, segmentsOf(path));
+  const operationId = match !== undefined && 'operation' in match ? match.operation.operationId : undefined;
+  return [...securityComplaints(operationId, answer), ...descriptionComplaints(match, method, answer)];
+}
+
+function descriptionComplaints(match: ReturnType<Router['match']>, method: string, answer: CheckedAnswer): string[] {
   if (match === undefined) return unmatchedComplaints(answer, [404], method);
   if ('allow' in match)
     return method === 'OPTIONS' ? optionsComplaints(answer) : unmatchedComplaints(answer, [405], method);
@@ -81,9 +87,6 @@ function headerComplaints(at: string, described: Response, { headers }: CheckedA
     const typed = header.schema.type === 'integer' ? Number(value) : value;
     return schemaComplaints(`header ${name}`, headerPointer(at, described, name), typed);
   });
-  if (headers['x-content-type-options'] !== 'nosniff' && headers['connection'] !== 'close')
-    complaints.push('nosniff is missing');
-  if (headers['cache-control'] === undefined) complaints.push('Cache-Control is missing');
   return complaints;
 }
 
