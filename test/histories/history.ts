@@ -1,23 +1,22 @@
 /** Records what clients did, and what came of it, by object: for `checkLinearizable`. */
 import type { Operation } from './linearizable.js';
 
+/** What is known not to have happened. */
+export class NotApplied extends Error {}
+
 export class History<I, O> {
   readonly #byObject = new Map<string, Operation<I, O>[]>();
 
   /**
    * Does one operation and records it.
-   * @param act undefined where nobody knows whether it happened; what it throws counts as that too, and is thrown on
+   * @param act undefined where nobody knows whether it happened
+   * @throws NotApplied what `act` throws, and records nothing
    */
   async record(object: string, client: string, input: I, act: () => Promise<O | undefined>): Promise<O | undefined> {
     const begin = performance.now();
-    let output: O | undefined;
-    try {
-      output = await act();
-      return output;
-    } finally {
-      const end = output === undefined ? Infinity : performance.now();
-      this.add(object, { client, begin, end, input, output });
-    }
+    const output = await act();
+    this.add(object, { client, begin, end: output === undefined ? Infinity : performance.now(), input, output });
+    return output;
   }
 
   add(object: string, operation: Operation<I, O>): void {

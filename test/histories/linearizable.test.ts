@@ -13,7 +13,10 @@ import {
   type CounterOutput,
   type HoldInput,
   type HoldOutput,
+  type QueueInput,
+  type QueueOutput,
 } from './models.js';
+import { settleQueue } from './settle-queue.js';
 
 /** One operation: `client begin–end`, what it did, and what it was told. */
 type Told<I, O> = [client: string, begin: number, end: number, input: I, output?: O];
@@ -190,6 +193,22 @@ describe('a queue', () => {
     expect(right(queueModel, push('1', 0, 1), push('2', 2, 3), pop('1', 4, 5), pop('2', 6, 7))).toBe(true);
     expect(right(queueModel, push('1', 0, 1), push('2', 2, 3), pop('2', 4, 5), pop('1', 6, 7))).toBe(false);
     expect(right(queueModel, push('1', 0, 5), push('2', 0, 5), pop('2', 6, 7), pop('1', 8, 9))).toBe(true);
+  });
+
+  it('tells in the end what became of operations that nobody knows of', () => {
+    const settled = (...told: Told<QueueInput, QueueOutput>[]): boolean => {
+      const operations = told.map(([client, begin, end, input, output]) => ({ client, begin, end, input, output }));
+      for (const history of settleQueue(operations))
+        if (checkLinearizable(queueModel, history).linearizable) return true;
+      return false;
+    };
+    const lost: Told<QueueInput, QueueOutput> = ['p', 2, NEVER, { do: 'push', id: '2' }];
+    const taken: Told<QueueInput, QueueOutput> = ['c', 2, NEVER, { do: 'pop' }];
+    expect(settled(push('1', 0, 1), lost, pop('1', 4, 5), pop(null, 6, 7))).toBe(true);
+    expect(settled(push('1', 0, 1), lost, pop('1', 4, 5), pop('2', 6, 7), pop(null, 8, 9))).toBe(true);
+    expect(settled(push('1', 0, 1), push('3', 1, 1.5), taken, pop('3', 4, 5), pop(null, 6, 7))).toBe(true);
+    expect(settled(push('1', 0, 1), push('3', 1, 1.5), taken, pop('1', 4, 5), pop(null, 6, 7))).toBe(true);
+    expect(settled(push('1', 0, 1), push('3', 1, 1.5), pop('3', 4, 5), pop(null, 6, 7))).toBe(false);
   });
 
   it('hands nothing out twice, and is empty only when it is', () => {
