@@ -48,6 +48,17 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
+{{- /* Whether there is any way to say who one is; empty for no. */ -}}
+{{- define "postern.hasCredentials" -}}
+{{- if or (include "postern.authSecret" .) .Values.auth.oidc.issuer -}}
+yes
+{{- end -}}
+{{- end -}}
+
+{{- define "postern.scheme" -}}
+{{ if .Values.tls.secret }}https{{ else }}http{{ end }}
+{{- end -}}
+
 {{- /* What the gateway itself would say in a pod that restarts again and again is said before anything is installed. */ -}}
 {{- define "postern.check" -}}
 {{- if not .Values.zookeeper.connectString -}}
@@ -56,8 +67,19 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if and .Values.auth.secret .Values.auth.keys -}}
 {{- fail "auth.secret and auth.keys are both set: set one of them" -}}
 {{- end -}}
-{{- if and (not (include "postern.authSecret" .)) (not .Values.auth.insecure) -}}
-{{- fail "there are no API keys: set auth.secret or auth.keys, or auth.insecure=true to let everybody who reaches the service do everything" -}}
+{{- if and (not (include "postern.hasCredentials" .)) (not .Values.auth.insecure) -}}
+{{- fail "there are no API keys and no identity provider: set auth.secret, auth.keys or auth.oidc.issuer, or auth.insecure=true to let everybody who reaches the service do everything" -}}
+{{- end -}}
+{{- with .Values.auth.oidc -}}
+{{- if and .issuer (not .audience) -}}
+{{- fail "auth.oidc.issuer needs auth.oidc.audience: a token for somebody else is none for this gateway" -}}
+{{- end -}}
+{{- if and (not .issuer) (or .audience .jwks .rules) -}}
+{{- fail "auth.oidc has settings without auth.oidc.issuer" -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.tls.clientCaSecret (not .Values.tls.secret) -}}
+{{- fail "tls.clientCaSecret needs tls.secret: without TLS nobody shows a certificate" -}}
 {{- end -}}
 {{- if and .Values.zookeeper.tls.clientCertificate (not .Values.zookeeper.tls.secret) -}}
 {{- fail "zookeeper.tls.clientCertificate needs zookeeper.tls.secret, which has the certificate" -}}
