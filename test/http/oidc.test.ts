@@ -4,8 +4,10 @@ import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Config } from '../../src/config.js';
+import { loadConfig, type Config } from '../../src/config.js';
+import { createAuthentication } from '../../src/http/auth.js';
 import type { Routes, Scope } from '../../src/http/exchange.js';
+import { createLog } from '../../src/log.js';
 import { KeyedClient, makeApiKeys } from '../support/api-keys.js';
 import { eventually } from '../support/eventually.js';
 import { IdentityProvider, makeSigningKey } from '../support/identity-provider.js';
@@ -150,7 +152,7 @@ describe('the keys of the identity provider', () => {
     expect((await askAs(frame, before)).status).toBe(200);
     const second = await makeSigningKey('second');
     provider.publish(second);
-    expect((await askAs(frame, before)).status).toBe(200); // remembered
+    expect((await askAs(frame, before)).status).toBe(200); // nobody knows yet
     expect((await askAs(frame, await provider.sign({ ...READER, sub: 'bob' }))).status).toBe(200);
     expect((await askAs(frame, before)).status).toBe(401); // the keys are others now
   });
@@ -237,7 +239,32 @@ describe('the keys of the identity provider', () => {
 });
 
 describe('a token that was verified', () => {
-  it('is remembered until it expires: later requests check no signature and ask nobody', async () => {
+  it('is known at once from then on, as an API key always is; many requests with a new one verify it once', async () => {
+    await using provider = await IdentityProvider.start();
+    await using keys = await makeApiKeys({ root: '*' });
+    await using root = keys.as('root', provider.issuer);
+    const settings = {
+      POSTERN_AUTH_FILE: keys.file,
+      POSTERN_OIDC_ISSUER: provider.issuer,
+      POSTERN_OIDC_AUDIENCE: provider.audience,
+    };
+    const authentication = createAuthentication({
+      config: loadConfig(settings).config,
+      logger: createLog({ logLevel: 'silent' }).logger,
+    });
+    const askWith = (bearer: string): unknown => authentication.authenticate({ authorization: `Bearer ${bearer}` });
+    expect(askWith(root.key)).toMatchObject({ principal: { id: 'root' } });
+    const token = await provider.sign(READER);
+    const first = askWith(token);
+    expect(first).toBeInstanceOf(Promise);
+    expect(askWith(token)).toBe(first);
+    const credential = await first;
+    expect(credential).toMatchObject({ principal: { id: 'oidc~alice' } });
+    expect(askWith(token)).toBe(credential);
+    authentication.close();
+  });
+
+  it('is remembered until it expires, and no longer', async () => {
     await using provider = await IdentityProvider.start();
     await using frame = await start(provider);
     const exp = now() - 27; // within the tolerance for three seconds more
