@@ -2,76 +2,14 @@
  * Replicas that are stopped under load, one after the other: no request that was sent gets lost, and the only refusals are
  * those that say retry.
  */
-import { once } from 'node:events';
-import { Agent, request, type IncomingMessage } from 'node:http';
 import { describe, expect, test } from 'vitest';
 import { eventually } from '../support/eventually.js';
 import { spawnReplica, type ReplicaProcess } from '../support/start-gateway.js';
 import { freshRoot } from '../support/start-zookeeper.js';
 import { scaled } from '../support/timing.js';
+import { Balancer, type Outcome } from './balancer.js';
 
 const CLIENTS = 12;
-const PROBE_EVERY_MS = 50;
-
-interface Outcome {
-  /** The status, or the code of the error of the connection. */
-  what: number | string;
-  retryable: boolean;
-  /** Whether it went over a connection that had been used before. */
-  reused: boolean;
-}
-
-/** What stands before the replicas: knows which ones say that they are ready, as a balancer does, and keeps connections. */
-class Balancer implements Disposable {
-  readonly #ready = new Map<string, boolean>();
-  readonly #agent = new Agent({ keepAlive: true, maxSockets: Infinity });
-  readonly #probes: NodeJS.Timeout[];
-
-  constructor(readonly urls: readonly string[]) {
-    this.#probes = urls.map((url) => {
-      this.#ready.set(url, true);
-      return setInterval(() => void this.#probe(url), PROBE_EVERY_MS);
-    });
-  }
-
-  /** The preferred one when it is ready, else another. */
-  choose(preferred: number): string {
-    const order = this.urls.map((_, i) => this.urls[(preferred + i) % this.urls.length] as string);
-    return order.find((url) => this.#ready.get(url)) ?? (order[0] as string);
-  }
-
-  async send(url: string, method: string, path: string, headers: Record<string, string>, body = ''): Promise<Outcome> {
-    const outgoing = request(url + path, { method, headers, agent: this.#agent });
-    outgoing.end(body);
-    try {
-      const [response] = (await once(outgoing, 'response')) as [IncomingMessage];
-      let text = '';
-      for await (const chunk of response) text += String(chunk);
-      const { retryable = false } = (text === '' ? {} : JSON.parse(text)) as { retryable?: boolean };
-      return { what: response.statusCode ?? 0, retryable, reused: outgoing.reusedSocket };
-    } catch (error) {
-      const { code, message } = error as NodeJS.ErrnoException;
-      return { what: code ?? message, retryable: false, reused: outgoing.reusedSocket };
-    }
-  }
-
-  isReady(url: string): boolean {
-    return this.#ready.get(url) === true;
-  }
-
-  async #probe(url: string): Promise<void> {
-    const ready = await fetch(`${url}/readyz`, { headers: { connection: 'close' } }).then(
-      ({ status }) => status === 200,
-      () => false,
-    );
-    this.#ready.set(url, ready);
-  }
-
-  [Symbol.dispose](): void {
-    for (const probe of this.#probes) clearInterval(probe);
-    this.#agent.destroy();
-  }
-}
 
 /** Clients that take a lock each, heartbeat, give it back, and look, over and over, until told to end. */
 async function underLoad(
