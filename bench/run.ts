@@ -52,6 +52,7 @@ const options: RoundOptions = {
   seconds: values.quick ? 2 : Number(values.seconds),
   warmUpSeconds: values.quick ? 0.5 : 2,
   jvmWarmUpSeconds: values.quick ? 3 : 8,
+  warmUpPairs: values.quick ? 0 : 10_000,
   baseline: values.against === undefined ? undefined : resolve(values.against),
   onDisk: values['on-disk'],
   settings: Object.fromEntries(

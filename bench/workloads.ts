@@ -140,7 +140,7 @@ export const WORKLOADS: readonly Workload[] = [
     systems: ['postern'],
     job: { scenario: 'leases', clients: 64, things: 10_000 },
     atLeastSeconds: 21,
-    ownReplica: {},
+    ownReplica: { POSTERN_MAX_LEASES_PER_PRINCIPAL: '20000' },
   },
   {
     id: 'G1',
@@ -155,7 +155,7 @@ export const WORKLOADS: readonly Workload[] = [
     unit: 'waiters',
     systems: ['postern', 'etcd'],
     job: { scenario: 'waiting', clients: 1, things: 10_000 },
-    ownReplica: { POSTERN_MAX_WAIT_MS: '600000' },
+    ownReplica: { POSTERN_MAX_WAIT_MS: '600000', POSTERN_MAX_WAITS_PER_PRINCIPAL: '20000' },
   },
   // Last: the messages stay in ZooKeeper.
   {
