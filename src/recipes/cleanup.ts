@@ -80,6 +80,18 @@ export class Cleanup {
     });
   }
 
+  /**
+   * Takes back what a request may have done whose reply was lost.
+   * @param task @returns whether it had been done
+   */
+  takeBackLater(task: () => Promise<boolean>): void {
+    let looks = 0;
+    this.#add(async () => {
+      looks += 1;
+      return (await task()) || looks >= LOOKS_IN_VAIN;
+    });
+  }
+
   /** Tries once more what is still to be done, and then stops. */
   async stop(): Promise<void> {
     this.#stopped = true;

@@ -7,7 +7,7 @@ import { expect, test } from 'vitest';
 import type { LeaseHandle, Reply } from '../support/client.js';
 import { eventually, passed } from '../support/eventually.js';
 import { spawnReplica, type ReplicaProcess } from '../support/start-gateway.js';
-import { freshRoot, sharedZooKeeper, startEnsemble } from '../support/start-zookeeper.js';
+import { freshRoot, sharedZooKeeper, startEnsemble, startZooKeeper } from '../support/start-zookeeper.js';
 import { scaled, timing } from '../support/timing.js';
 import { QueueHistory } from './queue-history.js';
 import { seededRandom } from './scene.js';
@@ -270,6 +270,7 @@ async function killReplica(replicas: readonly ReplicaProcess[], random: () => nu
 const CLAIMED = messages(2_000);
 const POPPED = messages(1_500);
 const IN_ENSEMBLE = messages(800);
+const AT_ONE_SERVER = messages(300);
 
 test(
   'every message is acknowledged once and in order, while consumers and replicas are killed',
@@ -302,6 +303,25 @@ test(
         await passed(random() * 1_000);
         await leader.restart();
         await eventually('it serves', async () => (await leader.mode()) !== undefined, { withinMs: timing.processMs });
+      },
+    });
+  },
+);
+
+test(
+  'every message is acknowledged once and in order, while the only server is killed and comes back',
+  { timeout: scaled(180_000) + AT_ONE_SERVER * 100 },
+  async () => {
+    await using zookeeper = await startZooKeeper();
+    await run({
+      mode: 'claim',
+      messages: AT_ONE_SERVER,
+      zookeeper: zookeeper.connectString,
+      disturb: async (_replicas, random) => {
+        await passed(2_000 + random() * 3_000);
+        await zookeeper.kill();
+        await passed(random() * 1_500);
+        await zookeeper.restart();
       },
     });
   },

@@ -20,7 +20,8 @@
  * One wake-up per message: an event wakes the loop, which wakes exactly those demands that get something.
  *
  * Crash points. Before a transaction: nothing was taken. After it: a popped message is gone with its answer, a claimed one comes back when
- * the lease ends or the client repeats its requestId. The turn's node goes with the replica's session, or is ousted before.
+ * the lease ends or the client repeats its requestId; where only the connection was lost, and nothing known by the deadline, this replica looks for
+ * the claim and takes it back. The turn's node goes with the replica's session, or is ousted before.
  */
 import { fullJitter, pause } from '../../time.js';
 import { isReason, isTransient, mayBeApplied, unless, ZooKeeperError } from '../../zookeeper/errors.js';
@@ -33,7 +34,7 @@ import { claimPath, decodeClaim, deliveriesOf, recordPath, type Entry } from './
 import { Head } from './head.js';
 import type { Queue } from './queue.js';
 import { QueueGoneError } from './queue-gone.js';
-import { takeBack, takeClaims } from './take-claims.js';
+import { takeBack, takeBackLater, takeClaims } from './take-claims.js';
 import { decodeTaker, Turn, type TakerRecord } from './turn.js';
 
 /** What one turn of the loop takes at most. */
@@ -349,6 +350,7 @@ export class Dispatcher {
       // The lease has ended, its session could not be reached, or the queue was deleted: what was meant for it is for the next one.
       for (const entry of entries) this.#head.returned(entry);
       ticket.decide(false);
+      if (mayBeApplied(error)) takeBackLater(this.#queue, entries, ticket);
       demand.fail(error);
     } finally {
       clearTimeout(late);

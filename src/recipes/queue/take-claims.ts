@@ -40,7 +40,7 @@ const QUEUE_CHECK = 1;
 const ORDER_CHECK = 2;
 const EMPTY = Buffer.alloc(0);
 
-/** @throws QueueGoneError; LeaseExpiredError, NoReplyError: then nothing is claimed, or goes back with the lease */
+/** @throws QueueGoneError; LeaseExpiredError, NoReplyError: then nothing is claimed, or it is for `takeBackLater` */
 export async function takeClaims(
   queue: Queue,
   demand: Demand,
@@ -165,7 +165,11 @@ function claimedItem(queue: Queue, { lease }: ClaimTerms, entry: Entry, until: n
  * Takes claims back that the client was not told of; not those that it has prolonged, or that a repetition of the request was answered
  * with meanwhile (as with C1). What cannot be said now goes with the lease.
  */
-export async function takeBack(queue: Queue, items: readonly Delivered[], deadline: number): Promise<void> {
+export async function takeBack(
+  queue: Queue,
+  items: readonly Pick<Delivered, 'path' | 'version' | 'claimVersion'>[],
+  deadline: number,
+): Promise<void> {
   await Promise.all(
     items.map(async ({ path, version, claimVersion }) => {
       const taken = await unless(
@@ -182,4 +186,30 @@ export async function takeBack(queue: Queue, items: readonly Delivered[], deadli
       if (taken !== undefined) queue.dispatcher.settled(path, 'free');
     }),
   );
+}
+
+const LOOK_MS = 5_000;
+
+/** As `takeBack`, for claims of which it is not known whether they were made: looked for by their mark until that is certain. */
+export function takeBackLater(queue: Queue, entries: readonly Entry[], { attempt }: Ticket): void {
+  const paths = entries.map(({ path }) => path);
+  queue.context.cleanup.takeBackLater(async () => {
+    const { control } = queue;
+    const deadline = performance.now() + LOOK_MS;
+    await control.sync(queue.paths.data, deadline);
+    const { results } = await control.multiRead(
+      paths.flatMap((path) => [
+        { type: 'getData' as const, path: claimPath(path) },
+        { type: 'getData' as const, path: recordPath(path) },
+      ]),
+      deadline,
+    );
+    const made = paths.flatMap((path, i) => {
+      const [claim, record] = [results[2 * i], results[2 * i + 1]];
+      if (claim === undefined || record === undefined || !('data' in claim) || !('data' in record)) return [];
+      return decodeClaim(claim.data)?.a === attempt ? [{ path, version: record.stat.version, claimVersion: 0 }] : [];
+    });
+    await takeBack(queue, made, deadline);
+    return made.length > 0;
+  });
 }

@@ -1,0 +1,189 @@
+/** Queues while a transaction that seals is lost, a push fails among others, and a replica's own session is lost. */
+import { expect, test } from 'vitest';
+import { OPCODE } from '../../src/zookeeper/operations.js';
+import { bodiesOf, claim, pop, push, pushBodies, queueOf, settleAll } from '../http/queue-client.js';
+import { eventually } from '../support/eventually.js';
+import { startReplica, type Replica } from '../support/start-gateway.js';
+import { freshRoot, startZooKeeper } from '../support/start-zookeeper.js';
+import { scaled } from '../support/timing.js';
+import { soon, startCuttable } from './scene.js';
+
+function upTo(count: number, from = 0): number[] {
+  return Array.from({ length: count }, (_, i) => from + i);
+}
+
+/** Everything that is in the queue, in order. */
+async function popAll(replica: Replica): Promise<unknown[]> {
+  const all: unknown[] = [];
+  for (;;) {
+    const some = await pop(replica, 'work', { max: 100 });
+    if (some.length === 0) return all;
+    all.push(...bodiesOf(some));
+  }
+}
+
+/** By segment, in their order: whether it is sealed. */
+async function sealed({ gateway }: Replica): Promise<boolean[]> {
+  const { queues, context } = gateway;
+  const { paths } = await queues.expect('default', 'work', soon());
+  await context.control.sync(paths.data);
+  const { children } = await context.control.getChildren(paths.priority(100));
+  const stats = await Promise.all(
+    children.sort().map((segment) => context.control.exists(`${paths.priority(100)}/${segment}`)),
+  );
+  return stats.map((stat) => (stat?.version ?? 0) > 0);
+}
+
+/** Calls `ambush` when the replica is about to send the transaction that seals a segment. */
+function beforeSeal({ gateway }: Replica, ambush: () => void): void {
+  const { control } = gateway.context;
+  const multi = control.multi.bind(control);
+  control.multi = (operations, deadline) => {
+    const [first, second] = operations;
+    if (operations.length === 2 && first?.type === 'setData' && second?.type === 'create') {
+      control.multi = multi;
+      ambush();
+    }
+    return multi(operations, deadline);
+  };
+}
+
+test.each(['loseReply', 'loseRequest'] as const)(
+  'a segment whose sealing meets %s is sealed once, and everything is there once, in order (C23, C24)',
+  { timeout: scaled(60_000) },
+  async (fault) => {
+    const root = freshRoot();
+    await using cuttable = await startCuttable({ root });
+    await using b = await startReplica({ root });
+    const { replica: a, proxy } = cuttable;
+    await pushBodies(a, 'work', upTo(990));
+    let cut: Promise<void> | undefined;
+    beforeSeal(a, () => {
+      cut = proxy[fault](OPCODE.multi);
+    });
+    // One after the other, so that their order is known; the tenth fills the segment.
+    for (const body of upTo(20, 990)) await push(a, 'work', [{ body, messageId: `m-${body}` }]);
+    expect(cut).toBeDefined();
+    await cut;
+    for (const body of upTo(5, 1_010)) await pushBodies(body % 2 === 0 ? a : b, 'work', [body]);
+    expect(await sealed(b)).toEqual([true, false]);
+    // What was answered is known to be there.
+    for (const body of upTo(20, 990)) await push(b, 'work', [{ body, messageId: `m-${body}` }]);
+    expect(await popAll(b)).toEqual(upTo(1_015));
+  },
+);
+
+test('a push that fails in a transaction with others costs them nothing, and not their order (C25)', async () => {
+  const root = freshRoot();
+  await using cuttable = await startCuttable({ root });
+  const { replica: a, proxy } = cuttable;
+  await pushBodies(a, 'work', ['first']);
+  const queue = await a.gateway.queues.expect('default', 'work', soon());
+  const gone = (name: string) => ({
+    data: Buffer.from('none of ours'),
+    priority: 100,
+    conditions: [{ type: 'delete' as const, path: `${queue.paths.data}/${name}` }],
+  });
+  proxy.delay('toZooKeeper', 300);
+  const inFront = pushBodies(a, 'work', ['in front']); // while it is on its way the others come together
+  await eventually('a transaction is on its way', () => proxy.heldBytes('toZooKeeper') > 0);
+  const sent: unknown[] = [];
+  const neighbours: Promise<unknown>[] = [];
+  // Each is in the lane before the next one is sent.
+  const next = async (body: unknown): Promise<void> => {
+    const push = queue.lane.push.bind(queue.lane);
+    let inLane = false;
+    queue.lane.push = (one) => {
+      queue.lane.push = push;
+      inLane = true;
+      return push(one);
+    };
+    sent.push(body);
+    neighbours.push(pushBodies(a, 'work', [body]));
+    await eventually('it is in the lane', () => inLane);
+  };
+  await next(1);
+  const refusal = new Error('its condition does not hold');
+  const fails = queue.lane.push({
+    arrivals: [gone('nobody')],
+    deadline: soon(),
+    refused: () => Promise.reject(refusal),
+  });
+  const failed = expect(fails).rejects.toBe(refusal);
+  await next(2);
+  const nothingLeft = queue.lane.push({
+    arrivals: [gone('nothing')],
+    deadline: soon(),
+    refused: () => Promise.resolve([]),
+  });
+  await next(3);
+  const large = Array.from({ length: 5 }, () => ({ body: 'x'.repeat(250_000) }));
+  expect((await push(a, 'work', large)).status).toBe(413);
+  await next(4);
+  proxy.delay('toZooKeeper', 0);
+  await Promise.all([inFront, ...neighbours, failed, nothingLeft]);
+  expect(await popAll(a)).toEqual(['first', 'in front', ...sent]);
+});
+
+test(
+  'a replica that loses its own session loses no claim, and goes on serving those who wait (T4)',
+  { timeout: scaled(60_000) },
+  async () => {
+    const root = freshRoot();
+    await using zookeeper = await startZooKeeper({ config: { maxSessionTimeout: '2000' } });
+    await using cuttable = await startCuttable({ root }, zookeeper.connectString);
+    await using b = await startReplica({ root, zookeeper: zookeeper.connectString });
+    const { replica: a, proxy } = cuttable;
+    const { control } = a.gateway.context;
+    const lease = await b.createLease({ ttlMs: 2_000 });
+    let over = false;
+    const alive = (async () => {
+      while (!over) expect((await b.heartbeat(lease)).status).toBe(200);
+    })();
+    await pushBodies(b, 'work', upTo(4));
+    const claims = await claim(a, 'work', lease, { max: 2 });
+    expect(bodiesOf(claims)).toEqual([0, 1]);
+    expect(bodiesOf(await pop(a, 'work', { max: 2 }))).toEqual([2, 3]); // it has the turn
+    const waiting = [0, 1].map(() => pop(a, 'work', { waitMs: 40_000 }));
+    await eventually('both wait', async () => (await a.metric('postern_waiters', { kind: 'queue' })) === 2);
+    const session = control.sessionId;
+    proxy.suspend();
+    await eventually('the session is given up', () => control.sessionId !== session, { withinMs: scaled(15_000) });
+    // The turn went with it, and another replica takes.
+    await pushBodies(b, 'work', ['meanwhile']);
+    expect(bodiesOf(await pop(b, 'work', { waitMs: 10_000 }))).toEqual(['meanwhile']);
+    await pushBodies(b, 'work', ['during']);
+    proxy.heal();
+    await pushBodies(b, 'work', ['after']);
+    expect(bodiesOf((await Promise.all(waiting)).flat())).toEqual(expect.arrayContaining(['during', 'after']));
+    // The claims are the lease's, not the replica's.
+    expect(await queueOf(b, 'work')).toMatchObject({ depth: 2, claimed: 2 });
+    await settleAll(a, 'work', 'ack', lease, claims);
+    expect(await queueOf(b, 'work')).toMatchObject({ depth: 0, claimed: 0 });
+    expect(await pop(a, 'work')).toEqual([]);
+    over = true;
+    await alive;
+  },
+);
+
+test('a claim of which nothing was known by the deadline is found and taken back while the lease lives (C28)', async () => {
+  const root = freshRoot();
+  await using b = await startReplica({ root });
+  await using cuttable = await startCuttable({ root, settings: { POSTERN_REQUEST_TIMEOUT_MS: '1500' } });
+  const { replica: a, proxy } = cuttable;
+  await pushBodies(b, 'work', [1, 2, 3]);
+  const { leaseToken } = await b.createLease({ ttlMs: 20_000 });
+  const lost = proxy.loseReply(OPCODE.multi).then(() => proxy.refuse());
+  const answer = await a.call('POST', '/v1/queues/work/claim', { body: { max: 2 }, leaseToken });
+  expect(answer).toMatchObject({ status: 503, body: { retryable: true } });
+  await lost;
+  expect(await queueOf(b, 'work')).toMatchObject({ depth: 3, claimed: 2 }); // it was made
+  proxy.accept();
+  await eventually('it is taken back', async () => (await queueOf(b, 'work')).claimed === 0);
+  const claims = await claim(b, 'work', { leaseToken }, { max: 3, waitMs: 5_000 });
+  expect(claims.map(({ body, deliveries }) => [body as number, deliveries])).toEqual([
+    [1, 2],
+    [2, 2],
+    [3, 1],
+  ]);
+});
