@@ -25,6 +25,7 @@ import { problemOf } from './problem.js';
 import { auditLog, recordCall, type Recorders } from './record.js';
 import { parseTarget } from './request-target.js';
 import { Router } from './router.js';
+import { endSpan } from './span.js';
 import { createValidators } from './validation.js';
 
 export interface AppOptions {
@@ -113,6 +114,7 @@ class Frame {
         call.close();
         metrics.httpRequestsInFlight.dec();
         recordCall(call, this.#recorders);
+        endSpan(call);
       }
     };
   }

@@ -4,17 +4,21 @@
  *   open ──▶ answered (written to the end) ──▶ closed
  *     └────▶ aborted: client-gone or draining ──▶ answered, or given up ──▶ closed
  */
+import type { Span } from '@opentelemetry/api';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Clock, EndReason } from '../time.js';
 import type { Credential } from './credentials.js';
 import type { Operation } from './openapi.js';
-import { traceIdOf } from './trace.js';
+import { startSpan } from './span.js';
+import { newTraceId, parentOf } from './trace.js';
 
 export class Call {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly receivedAt: number;
   readonly traceId: string;
+  /** Undefined when nobody traces. */
+  readonly span: Span | undefined;
   /** Headers of every answer to this request, whatever it will be. */
   answerHeaders: Readonly<Record<string, string>> = {};
   operation: Operation | undefined;
@@ -44,7 +48,9 @@ export class Call {
     this.request = request;
     this.response = response;
     this.receivedAt = clock.monotonic();
-    this.traceId = traceIdOf(request.headers['traceparent']);
+    const { traceparent } = request.headers;
+    this.span = startSpan(request.method, traceparent);
+    this.traceId = this.span?.spanContext().traceId ?? parentOf(traceparent)?.traceId ?? newTraceId();
     this.#continueOwed = request.headers.expect?.toLowerCase() === '100-continue';
     response.on('close', this.#onClose);
   }
