@@ -1,5 +1,5 @@
 /**
- * `node scripts/check-packaging.mjs`: image, compose file, chart, dashboard and alerts, on a machine without a container engine
+ * `node scripts/check-packaging.mjs`: image, compose file, chart, pages, dashboard and alerts, on a machine without a container engine
  * and without a cluster. Part of `.ci/run`; it needs Go, Python and Debian's package archive, which `npm test` never does.
  *
  * Every check prints PASS or FAIL; all run, so that one round of fixing is enough. Words as arguments run those checks alone
@@ -19,13 +19,22 @@ try {
 const { chartChecks } = await import('./packaging/chart-checks.mjs');
 const { composeChecks } = await import('./packaging/compose-checks.mjs');
 const { imageChecks } = await import('./packaging/image-checks.mjs');
+const { pageChecks } = await import('./packaging/page-checks.mjs');
 const { podChecks } = await import('./packaging/pod-checks.mjs');
 const { liveChecks } = await import('./packaging/live-checks.mjs');
 const { monitoringChecks } = await import('./packaging/monitoring-checks.mjs');
 const { disposeScene } = await import('./packaging/scene.mjs');
 const { getAhead } = await import('./packaging/tools.mjs');
 
-const CHECKS = [...imageChecks, ...composeChecks, ...monitoringChecks, ...chartChecks, ...podChecks, ...liveChecks];
+const CHECKS = [
+  ...imageChecks,
+  ...composeChecks,
+  ...monitoringChecks,
+  ...chartChecks,
+  ...podChecks,
+  ...pageChecks,
+  ...liveChecks,
+];
 
 const wanted = process.argv.slice(2);
 getAhead();

@@ -6,6 +6,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ROOT } from '../lib/install.mjs';
 import { withLoad } from './load.mjs';
+import { checkMetrics } from './monitoring-checks.mjs';
 import { eventually, theBalancer, thePair, thePrometheus } from './scene.mjs';
 
 /** For the queries: what Grafana would put in. Four scrapes are what a rate needs to be more than a guess. */
@@ -15,6 +16,7 @@ const FOUND_WITHIN_MS = 60_000;
 export const liveChecks = [
   { name: 'live: Prometheus scrapes a running pair, and the rules evaluate', check: checkRulesEvaluate },
   { name: 'live: every query of the dashboard finds data under load', check: checkDashboard },
+  { name: 'live: the metrics of a busy replica have good names, help and units', check: checkMetrics },
   { name: 'live: under that load no alert fires', check: checkSilence },
   {
     name: 'live: clients that repeat a request whose connection was cut notice nothing of a replica that stops; Prometheus does',

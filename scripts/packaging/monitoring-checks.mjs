@@ -24,7 +24,7 @@ async function testRules() {
   await must(await tools.promtool(), ['test', 'rules', RULES_TEST]);
 }
 
-async function checkMetrics() {
+export async function checkMetrics() {
   const promtool = await tools.promtool();
   const { replicas } = await thePair();
   for (const { opsUrl } of replicas) {

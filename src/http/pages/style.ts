@@ -37,11 +37,12 @@ main.narrow { max-width: 44rem; margin: 0 auto; }
 .operation > header { display: flex; flex-wrap: wrap; gap: .3rem .8rem; align-items: baseline; }
 .operation > header .path { font-size: 1rem; overflow-wrap: anywhere; }
 .operation > header h3 { flex-basis: 100%; margin-bottom: .2rem; }
-.method { font: 700 .72rem/1 ui-monospace, Menlo, Consolas, monospace; letter-spacing: .03em; min-width: 3.2em; }
+.method { font: 700 .72rem/1 ui-monospace, Menlo, Consolas, monospace; letter-spacing: .03em; min-width: 4.2em; }
 .get { color: var(--get); } .post { color: var(--post); } .delete { color: var(--delete); } .put { color: var(--put); }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: .92rem; }
 th, td { text-align: left; vertical-align: top; padding: .5rem .9rem .5rem 0; border-top: 1px solid var(--line); }
+td:first-child code { overflow-wrap: normal; }
 th { border-top: 0; font-size: .78rem; color: var(--soft); font-weight: 600; }
 td p { margin: 0 0 .3rem; } td p:last-child { margin: 0; }
 summary { cursor: pointer; color: var(--soft); font-size: .9rem; margin-top: .6rem; }
