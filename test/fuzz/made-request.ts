@@ -30,6 +30,7 @@ export function makeRequest(chance: Chance, memory: Memory, keys: Record<Princip
   // Then it is perhaps another operation, or another body, and what was wrong is right.
   if (draft.method !== draft.operation.method || draft.target !== undefined || draft.framing !== undefined)
     draft.mustRefuse = undefined;
+  if (!/^[A-Z]+$/.test(draft.method)) draft.mustRefuse = 'the method is no word';
   return finish(draft, chance);
 }
 
