@@ -43,31 +43,46 @@ export function recordCall(call: Call, { logger, audit, metrics, clock }: Record
   histogram.observe({ route, method, status }, durationMs / 1000);
 
   const level = operation !== undefined && QUIET_OPERATIONS.has(operation.operationId) ? 'debug' : 'info';
-  const subject = {
-    traceId: call.traceId,
-    principal: call.credential?.principal.id,
-    namespace: call.namespace,
-    operation: operation?.operationId,
-    name: nameOf(call),
-  };
-  const end = { status: response.statusCode, outcome: call.code ?? 'done' };
+  const outcome = call.code ?? 'done';
+  const principal = call.credential?.principal.id;
+  const name = nameOf(call);
+  const ms = rounded(durationMs);
+  // One flat object: members that are undefined are left out, and putting it together from parts costs as much as writing it.
   logger[level](
     {
-      ...subject,
+      traceId: call.traceId,
+      principal,
+      namespace: call.namespace,
+      operation: operation?.operationId,
+      name,
       method,
       route,
-      ...end,
-      durationMs: rounded(durationMs),
-      ...(call.waits
-        ? { waits: call.streams ? 'stream' : 'answer', waitedMs: call.waitedMs ?? rounded(durationMs) }
-        : {}),
-      ...(call.delivered ? {} : { delivered: false }),
+      status: response.statusCode,
+      outcome,
+      durationMs: ms,
+      waits: call.waits ? (call.streams ? 'stream' : 'answer') : undefined,
+      waitedMs: call.waits ? (call.waitedMs ?? ms) : undefined,
+      delivered: call.delivered ? undefined : false,
     },
     'request',
   );
   if (call.administers !== undefined) {
     const { kind, asked } = call.administers;
-    audit.info({ ...subject, kind, keyId: call.credential?.keyId, ...detailsOf(asked), ...end }, 'administrative act');
+    audit.info(
+      {
+        traceId: call.traceId,
+        principal,
+        namespace: call.namespace,
+        operation: operation?.operationId,
+        name,
+        kind,
+        keyId: call.credential?.keyId,
+        ...detailsOf(asked),
+        status: response.statusCode,
+        outcome,
+      },
+      'administrative act',
+    );
   }
 }
 

@@ -8,9 +8,12 @@ import { Client, type LeaseHandle } from '../support/client.js';
 import { eventually } from '../support/eventually.js';
 import { spawnReplica, type ReplicaProcess } from '../support/start-gateway.js';
 import { freshRoot, sharedZooKeeper } from '../support/start-zookeeper.js';
+import { scaled } from '../support/timing.js';
 
 const WORKERS = 2;
 const TTL_MS = 20_000;
+/** Each starts three processes, and some start others again. */
+const LIMIT = { timeout: scaled(60_000) };
 const MAIN = new URL('../../dist/main.js', import.meta.url).pathname;
 
 function startWorkers(root = freshRoot()): Promise<ReplicaProcess> {
@@ -40,7 +43,7 @@ async function dispose(clients: readonly Client[]): Promise<void> {
   for (const client of clients) await client[Symbol.asyncDispose]();
 }
 
-test('workers serve one port, and tell of themselves as one replica', async () => {
+test('workers serve one port, and tell of themselves as one replica', LIMIT, async () => {
   await using replica = await startWorkers();
   const clients = clientsOf(replica);
   const leases = await Promise.all(clients.map((client) => client.createLease({ ttlMs: TTL_MS })));
@@ -63,7 +66,7 @@ test('workers serve one port, and tell of themselves as one replica', async () =
   await dispose(clients);
 });
 
-test('a worker that is killed loses no lease and no lock, and another one takes its place', async () => {
+test('a worker that is killed loses no lease and no lock, and another one takes its place', LIMIT, async () => {
   await using replica = await startWorkers();
   const clients = clientsOf(replica);
   const held = await Promise.all(
@@ -89,7 +92,7 @@ test('a worker that is killed loses no lease and no lock, and another one takes 
   await dispose(clients);
 });
 
-test('a replica that is told to stop drains all its workers', async () => {
+test('a replica that is told to stop drains all its workers', LIMIT, async () => {
   await using replica = await startWorkers();
   const clients = clientsOf(replica);
   const holder = await replica.createLease({ ttlMs: TTL_MS });
@@ -107,7 +110,7 @@ test('a replica that is told to stop drains all its workers', async () => {
   await dispose(clients);
 });
 
-test('workers that cannot start end the replica with the reason', async () => {
+test('workers that cannot start end the replica with the reason', LIMIT, async () => {
   const taken = createServer().listen(0, '127.0.0.1');
   await once(taken, 'listening');
   const child = spawn(process.execPath, [MAIN], {
