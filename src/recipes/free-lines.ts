@@ -12,8 +12,8 @@
  *   version of that write ({@link IDLE_BEFORE_REMOVED_MS}).
  * - A number is believed for {@link BELIEVED_MS} from when the directory was last *listed* and did not say `idle`, however often the
  *   lock was taken since; asked after the place was given. So a directory that has been removed meanwhile would have said so.
- * - A session that lives for less than that minute without being heard is what gets the place: a process that was stopped for so long
- *   that its clocks mean nothing does not get one by a request from before.
+ * - That is asked of two clocks: this process's monotonic one, and the ensemble's, which dates the place that was given and the one after which the
+ *   directory was listed. The first stands still in a machine that is frozen, the second jumps when another server leads; not at once.
  *
  * What is older than that still tells that the lock was free, which decides only what is tried first: with `waitMs: 0` a place is
  * taken before the line is looked at.
@@ -26,8 +26,6 @@ import type { SeenDirectory } from './line-directory.js';
 /** Between the write of `idle` and the removal. */
 export const IDLE_BEFORE_REMOVED_MS = MINUTE;
 const BELIEVED_MS = 10 * SECOND;
-/** Six times what is believed remains between the two, and a session ends within the rest. */
-const TTL_MAX_MS = 40 * SECOND;
 const REMEMBERED_MAX = 20_000;
 
 export interface FreeLine {
@@ -56,17 +54,25 @@ export class FreeLines {
   }
 }
 
-/** Whether what was seen of the directory can still prove something. Asked *after* the fact that it shall prove. */
-function isBelieved({ seen }: FreeLine): boolean {
-  return seen !== undefined && !seen.directory.removable && performance.now() - seen.since < BELIEVED_MS;
+/** A place that was given, as ZooKeeper says. */
+export interface Given {
+  readonly sequence: number;
+  /** On the ensemble's clock, epoch ms. */
+  readonly ctime: number;
 }
 
 /** Whether the number of a place is likely to say that it is first. */
-export function mayProve(line: FreeLine, ttlMs: number): boolean {
-  return ttlMs <= TTL_MAX_MS && isBelieved(line);
+export function mayProve({ seen }: FreeLine): boolean {
+  return seen !== undefined && !seen.directory.removable && performance.now() - seen.since < BELIEVED_MS;
 }
 
-/** Whether `given`, the number of a place of a lease with this TTL, says that it is first in line. */
-export function proves(line: FreeLine, given: number, ttlMs: number): boolean {
-  return compareSequences(given, line.sequence) === 1 && ttlMs <= TTL_MAX_MS && isBelieved(line);
+/** Whether a place is first in line by its number. To be asked after it was given. */
+export function proves(line: FreeLine, { sequence, ctime }: Given): boolean {
+  const { seen } = line;
+  return (
+    seen !== undefined &&
+    compareSequences(sequence, line.sequence) === 1 &&
+    mayProve(line) &&
+    Math.abs(ctime - seen.ensembleSince) < BELIEVED_MS
+  );
 }

@@ -266,14 +266,13 @@ class Joining {
   async create(): Promise<Joined | typeof LOOK_AGAIN> {
     const crowded = this.#line.waiters.size > 0;
     const startedAt = performance.now();
-    const { ttlMs } = this.#request.lease;
     const free = this.#mayBeFirst() ? this.#context.freeLines.take(this.#line.path) : undefined;
     const record: ContenderRecord =
       crowded || this.#record.state === 'waiting' || this.#line.directory?.delays === true
         ? { ...this.#record, ...this.#waiting() }
         : { ...this.#record, grantedAt: this.#context.zooKeeperClock.now() };
     const creating = this.#createNode(record);
-    const listing = crowded || (free !== undefined && mayProve(free, ttlMs)) ? undefined : this.#list(this.#session);
+    const listing = crowded || (free !== undefined && mayProve(free)) ? undefined : this.#list(this.#session);
     listing?.catch(() => undefined);
     const outcome = await creating;
     if (outcome === LOOK_AGAIN) {
@@ -288,8 +287,8 @@ class Joining {
     const place = this.#place(mine, created, record);
     // Nobody can be ahead of sequence 0 in a directory that was made in the same transaction.
     const first = { how: 'placed', place, first: true, alreadyHeld: false, expiresAt: this.#expiresAt } as const;
-    if (firstEver) return { ...first, seen: this.#seen(startedAt) };
-    if (free !== undefined && proves(free, mine.sequence, ttlMs)) {
+    if (firstEver) return { ...first, seen: this.#seen(startedAt, created.stat.ctime) };
+    if (free !== undefined && proves(free, { sequence: mine.sequence, ctime: created.stat.ctime })) {
       this.#line.merge([mine], created.stat.czxid);
       this.#line.directory ??= free.seen?.directory;
       return { ...first, seen: free.seen };
@@ -314,13 +313,13 @@ class Joining {
       first: this.#admitted(listed, mine),
       alreadyHeld: false,
       expiresAt: this.#expiresAt,
-      seen: crowded ? undefined : this.#seen(startedAt),
+      seen: crowded ? undefined : this.#seen(startedAt, created.stat.ctime),
     };
   }
 
-  #seen(since: number): SeenDirectory | undefined {
+  #seen(since: number, ensembleSince: number): SeenDirectory | undefined {
     const { directory } = this.#line;
-    return directory === undefined ? undefined : { directory, since };
+    return directory === undefined ? undefined : { directory, since, ensembleSince };
   }
 
   /** Takes over the lowest of my nodes, which an earlier attempt made. */

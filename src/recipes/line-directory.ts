@@ -31,6 +31,8 @@ export interface SeenDirectory {
   readonly directory: LineDirectory;
   /** Monotonic: the listing was answered after this. */
   readonly since: number;
+  /** The same on the ensemble's clock, epoch ms. */
+  readonly ensembleSince: number;
 }
 
 const OWN = Buffer.from('postern');

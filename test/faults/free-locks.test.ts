@@ -91,22 +91,27 @@ test('a directory says that it is idle before it is removed, and that it stays w
   await eventually('it says that it is idle again', says(true));
 });
 
-test('a number proves only the very next one, seen of a directory that stays, for a few seconds, to a lease that ends soon', () => {
+test('a number proves only the very next one, seen of a directory that stays, for a few seconds by two clocks', () => {
   const stat = { version: 0, mzxid: 1, dataLength: ownDirectory(false).length } as Parameters<
     typeof readLineDirectory
   >[0];
   const directory = readLineDirectory(stat);
   const idle = readLineDirectory({ ...stat, dataLength: idleDirectory(directory).length });
   const now = performance.now();
-  const line = { sequence: 7, seen: { directory, since: now } };
-  expect(proves(line, 8, 30_000)).toBe(true);
-  expect(proves(line, 7, 30_000)).toBe(false);
-  expect(proves(line, 9, 30_000)).toBe(false);
-  expect(proves({ ...line, sequence: 2 ** 31 - 1 }, -(2 ** 31), 30_000)).toBe(true);
-  expect(proves(line, 8, 60_000)).toBe(false);
-  expect(proves({ ...line, seen: undefined }, 8, 30_000)).toBe(false);
-  expect(proves({ ...line, seen: { directory, since: now - 11_000 } }, 8, 30_000)).toBe(false);
-  expect(proves({ ...line, seen: { directory: idle, since: now } }, 8, 30_000)).toBe(false);
+  const ctime = 1_700_000_000_000;
+  const seen = { directory, since: now, ensembleSince: ctime };
+  const line = { sequence: 7, seen };
+  const given = (sequence: number, at = ctime): Parameters<typeof proves>[1] => ({ sequence, ctime: at });
+  expect(proves(line, given(8))).toBe(true);
+  expect(proves(line, given(7))).toBe(false);
+  expect(proves(line, given(9))).toBe(false);
+  expect(proves({ ...line, sequence: 2 ** 31 - 1 }, given(-(2 ** 31)))).toBe(true);
+  expect(proves({ ...line, seen: undefined }, given(8))).toBe(false);
+  expect(proves({ ...line, seen: { ...seen, directory: idle } }, given(8))).toBe(false);
+  // By either clock, and by a clock of the ensemble that has jumped.
+  expect(proves({ ...line, seen: { ...seen, since: now - 11_000 } }, given(8))).toBe(false);
+  expect(proves(line, given(8, ctime + 11_000))).toBe(false);
+  expect(proves(line, given(8, ctime - 11_000))).toBe(false);
 });
 
 test('what is known of a line is used once', () => {
