@@ -88,6 +88,18 @@ describe('a lock', () => {
     expect(right(lock, first, ['a', 7, 8, acquire('a'), token(4)], ['a', 9, 10, release('a'), done(true)])).toBe(true);
   });
 
+  it('is left by a release of somebody who may wait, and refused to nobody who holds it', () => {
+    const [holder, waiter]: Told<HoldInput, HoldOutput>[] = [
+      ['a', 0, 1, acquire('a'), token(5)],
+      ['b', 2, NEVER, acquire('b')],
+    ] as const;
+    if (holder === undefined || waiter === undefined) throw new Error('two were given');
+    expect(right(lock, holder, waiter, ['b', 3, 4, release('b'), done(true)])).toBe(true);
+    expect(right(lock, holder, waiter, ['b', 3, 4, release('b'), done(false)])).toBe(true);
+    expect(right(lock, holder, ['b', 3, 4, release('b'), done(true)])).toBe(false);
+    expect(right(lock, holder, ['a', 2, 3, acquire('a'), { refused: true }])).toBe(false);
+  });
+
   it('is not let go by somebody who does not hold it', () => {
     expect(right(lock, ['a', 0, 1, acquire('a'), token(5)], ['b', 2, 3, release('b'), done(true)])).toBe(false);
   });

@@ -36,6 +36,8 @@ export interface Holds {
   /** The highest that was given to anybody, and to somebody who holds alone. */
   readonly lastToken: number;
   readonly lastAlone: number;
+  /** Whose request was cut off while it waited: it is in line and holds nothing, until it comes back, leaves or is passed by. */
+  readonly inLine: readonly string[];
 }
 
 /**
@@ -52,16 +54,21 @@ export function holdsModel(limit = 1): Model<Holds, HoldInput, HoldOutput> {
     held: [...state.held.filter(({ by }) => by !== hold.by), hold],
     lastToken: Math.max(state.lastToken, hold.token ?? -1),
     lastAlone: hold.reads || limit > 1 ? state.lastAlone : Math.max(state.lastAlone, hold.token ?? -1),
+    inLine: state.inLine.filter((by) => by !== hold.by),
   });
-  const without = (state: Holds, by: string): Holds => ({ ...state, held: state.held.filter((one) => one.by !== by) });
+  const without = (state: Holds, by: string): Holds => ({
+    ...state,
+    held: state.held.filter((one) => one.by !== by),
+    inLine: state.inLine.filter((one) => one !== by),
+  });
   return {
-    initial: { held: [], lastToken: -1, lastAlone: -1 },
+    initial: { held: [], lastToken: -1, lastAlone: -1, inLine: [] },
     step(state, input, output) {
       switch (input.do) {
         case 'acquire': {
           const { by, reads = false, permits = 1 } = input;
           const own = state.held.find((one) => one.by === by);
-          if (output !== undefined && 'refused' in output) return state;
+          if (output !== undefined && 'refused' in output) return own === undefined ? without(state, by) : undefined;
           const token = output !== undefined && 'token' in output ? output.token : undefined;
           if (own !== undefined) {
             // Told late what an earlier request had got.
@@ -69,12 +76,15 @@ export function holdsModel(limit = 1): Model<Holds, HoldInput, HoldOutput> {
             if (own.token !== undefined || !rises(state, token, own.reads)) return undefined;
             return given(state, { ...own, token });
           }
+          if (output === undefined && !room(state, reads, permits))
+            return { ...state, inLine: [...state.inLine.filter((one) => one !== by), by].sort() };
           if (!room(state, reads, permits) || (token !== undefined && !rises(state, token, reads))) return undefined;
           return given(state, { by, token, reads, permits });
         }
         case 'release': {
-          const holds = state.held.some((one) => one.by === input.by);
-          if (output !== undefined && 'done' in output && output.done !== holds) return undefined;
+          // To leave the line is a release too.
+          const stands = state.held.some((one) => one.by === input.by) || state.inLine.includes(input.by);
+          if (output !== undefined && 'done' in output && output.done !== stands) return undefined;
           return without(state, input.by);
         }
         case 'end':
@@ -95,12 +105,13 @@ export function holdsModel(limit = 1): Model<Holds, HoldInput, HoldOutput> {
         }
       }
     },
-    key: ({ held, lastToken, lastAlone }) => {
+    key: ({ held, lastToken, lastAlone, inLine }) => {
       const sorted = [...held].sort((a, b) => (a.by < b.by ? -1 : 1));
       return JSON.stringify([
         sorted.map(({ by, token, reads, permits }) => [by, token, reads, permits]),
         lastToken,
         lastAlone,
+        inLine,
       ]);
     },
   };
