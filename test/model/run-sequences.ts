@@ -14,7 +14,7 @@ import type { CommandOptions, Sequences } from './commands.js';
 import type { LineScene } from './line-scene.js';
 import { calmSite, crashSite, type Kind, type Site } from './site.js';
 
-const RUNS = numberFrom('MODEL_RUNS', 250);
+const RUNS = numberFrom('MODEL_RUNS', 150);
 const SEED = numberFrom('MODEL_SEED', Math.floor(Math.random() * 2 ** 31));
 const PATH = env['MODEL_PATH'] ?? '';
 /** Sequences that run at the same time, each with a name of its own. */
