@@ -8,7 +8,7 @@ import { eventually, passed, throughout } from '../support/eventually.js';
 import { Noise } from '../support/noise.js';
 import { startPair, startReplica, type Replica } from '../support/start-gateway.js';
 import { freshRoot, startZooKeeper, type TestZooKeeper } from '../support/start-zookeeper.js';
-import { scaled, timing } from '../support/timing.js';
+import { scaled } from '../support/timing.js';
 import { startCuttable } from './scene.js';
 
 const BUSY: HousekeepingTiming = { ...HOUSEKEEPING_TIMING, everyMs: 50 };
