@@ -21,6 +21,7 @@ import { freshRoot, sharedZooKeeper } from './start-zookeeper.js';
 import { freePort } from './free-port.js';
 import { runLog } from './run-log.js';
 import { timing } from './timing.js';
+import { standStill } from './stand-still.js';
 
 export interface ReplicaOptions {
   zookeeper?: string;
@@ -179,7 +180,7 @@ export class ReplicaProcess extends Client implements AsyncDisposable {
   }
 
   pause(): void {
-    this.#child.kill('SIGSTOP');
+    standStill(this.pid);
   }
 
   resume(): void {

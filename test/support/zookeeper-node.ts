@@ -16,6 +16,7 @@ import {
 } from '../../scripts/lib/zookeeper.mjs';
 import { certificateSettings, type Certificates } from './certificates.js';
 import { freePort } from './free-port.js';
+import { standStill } from './stand-still.js';
 import type { TcpProxy } from './tcp-proxy.js';
 import { timing } from './timing.js';
 
@@ -96,7 +97,7 @@ export class ZooKeeperNode {
 
   /** The process stands still, its connections open: SIGSTOP. */
   pause(): void {
-    this.#live().kill('SIGSTOP');
+    standStill(this.#live().pid);
   }
 
   resume(): void {
