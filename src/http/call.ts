@@ -48,9 +48,9 @@ export class Call {
     this.request = request;
     this.response = response;
     this.receivedAt = clock.monotonic();
-    const { traceparent } = request.headers;
-    this.span = startSpan(request.method, traceparent);
-    this.traceId = this.span?.spanContext().traceId ?? parentOf(traceparent)?.traceId ?? newTraceId();
+    const parent = parentOf(request.headers['traceparent']);
+    this.span = startSpan(request.method, parent);
+    this.traceId = this.span?.spanContext().traceId ?? parent?.traceId ?? newTraceId();
     this.#continueOwed = request.headers.expect?.toLowerCase() === '100-continue';
     response.on('close', this.#onClose);
   }

@@ -7,15 +7,15 @@
 import { ROOT_CONTEXT, SpanKind, SpanStatusCode, trace, type Context, type Span } from '@opentelemetry/api';
 import { version } from '../version.js';
 import type { Call } from './call.js';
-import { parentOf } from './trace.js';
+import type { Parent } from './trace.js';
 
 const tracer = trace.getTracer('postern', version);
 const SERVER_ERROR = 500;
 const REMOTE = { isRemote: true } as const;
 
 /** @returns undefined when nobody listens */
-export function startSpan(method: string | undefined, traceparent: string | string[] | undefined): Span | undefined {
-  const span = tracer.startSpan(method ?? 'HTTP', { kind: SpanKind.SERVER }, contextOf(traceparent));
+export function startSpan(method: string | undefined, parent: Parent | undefined): Span | undefined {
+  const span = tracer.startSpan(method ?? 'HTTP', { kind: SpanKind.SERVER }, contextOf(parent));
   return span.isRecording() ? span : undefined;
 }
 
@@ -41,7 +41,6 @@ export function endSpan({ span, request, response, operation, code, delivered, n
   span.end();
 }
 
-function contextOf(traceparent: string | string[] | undefined): Context {
-  const parent = parentOf(traceparent);
+function contextOf(parent: Parent | undefined): Context {
   return parent === undefined ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, { ...parent, ...REMOTE });
 }
