@@ -88,7 +88,7 @@ test('a worker that is killed loses no lease and no lock, and another one takes 
     );
     expect(reply).toMatchObject({ status: 200, body: { alreadyHeld: true, fencingToken: hold.fencingToken } });
   }
-  expect(replica.output).toMatch(/"level":"error".*a worker has ended/);
+  await eventually('the log tells of it', () => /"level":"error".*a worker has ended/.test(replica.output));
   await dispose(clients);
 });
 
