@@ -17,6 +17,7 @@ import {
   type QueueOutput,
 } from './models.js';
 import { settleQueue } from './settle-queue.js';
+import { decodeOperation, encodeOperation } from './workload.js';
 
 /** One operation: `client begin–end`, what it did, and what it was told. */
 type Told<I, O> = [client: string, begin: number, end: number, input: I, output?: O];
@@ -335,5 +336,20 @@ describe('the search', () => {
       }),
       { numRuns: 20 },
     );
+  });
+});
+
+describe('an operation', () => {
+  it('survives being written down', () => {
+    const known: Operation<CounterInput, CounterOutput> = {
+      client: 'a',
+      begin: 1.5,
+      end: 2.25,
+      input: { do: 'get' },
+      output: { value: 1 },
+    };
+    const unknown = { ...known, end: Infinity, output: undefined };
+    expect(decodeOperation(encodeOperation(known))).toEqual(known);
+    expect(decodeOperation(encodeOperation(unknown))).toEqual(unknown);
   });
 });

@@ -1,0 +1,100 @@
+/**
+ * What clients do to objects of one kind, and how what they were told is judged: workloads that run anywhere, in a test that kills a replica or in
+ * many processes under every fault, and leave histories that can be written down in one place and judged in another.
+ */
+import type { CallOptions, Client, Reply } from '../support/client.js';
+import { NotApplied } from './history.js';
+import { checkLinearizable, explain, type Model, type Operation } from './linearizable.js';
+
+/** Where clients do their operations, as whoever runs them decides. */
+export interface Scene {
+  /** The one that is asked now. */
+  readonly replica: () => Client;
+  /** In [0, 1). */
+  readonly random: () => number;
+  /**
+   * The name of an object for the next operation. Whoever runs the clients renews the names, so that histories stay short; an object is
+   * always of one kind.
+   */
+  readonly object: () => string;
+  /** Aborted when it is over: what a client does beside its operations, such as heartbeats, stops then. */
+  readonly signal: AbortSignal;
+}
+
+/** What a {@link History} is to those that do the operations. */
+export interface Recorder<I, O> {
+  /**
+   * Does one operation and records it: an `act` that never comes back is of unknown outcome.
+   * @param act gives undefined where nobody knows whether it happened
+   * @throws NotApplied what `act` throws, and the operation is not recorded
+   */
+  record(object: string, client: string, input: I, act: () => Promise<O | undefined>): Promise<O | undefined>;
+  add(object: string, operation: Operation<I, O>): void;
+}
+
+export interface Workload<I, O> {
+  /** `lock`, `queue`, … */
+  readonly kind: string;
+  /**
+   * One client.
+   * @returns does its next operation
+   * @throws NotApplied what the returned function throws where it could not be done: go on
+   */
+  start(history: Recorder<I, O>, scene: Scene, client: string): Promise<() => Promise<void>>;
+  /** Afterwards, by nobody else at the time, and recorded too. */
+  settle?(history: Recorder<I, O>, replica: Client, object: string): Promise<void>;
+  /** Complaints about the history of one object; none when all is right. */
+  check(operations: readonly Operation<I, O>[]): string[];
+}
+
+/** Longer than any wait that workloads ask for; behind it stands a process that was stopped. */
+const ANSWER_WITHIN_MS = 5_000;
+
+export interface AskOptions extends CallOptions {
+  withinMs?: number;
+}
+
+/**
+ * @returns undefined when nobody knows whether it happened
+ * @throws NotApplied
+ */
+export async function ask(
+  client: Client,
+  method: 'GET' | 'PUT' | 'POST' | 'DELETE',
+  path: string,
+  { withinMs = ANSWER_WITHIN_MS, ...options }: AskOptions = {},
+): Promise<Reply | undefined> {
+  const signal = AbortSignal.timeout(withinMs);
+  const reply = await client.call(method, path, { ...options, signal }).catch((error: unknown) => {
+    const { code, name } = error as { code?: unknown; name: string };
+    if (code === 'ECONNREFUSED') throw new NotApplied();
+    // Killed with the answer, or stopped; an answer against the contract is neither.
+    if (typeof code === 'string' || name === 'TimeoutError') return undefined;
+    throw error;
+  });
+  if (reply === undefined || reply.status < 500) return reply;
+  const { outcome } = reply.body as { outcome?: string };
+  if (outcome === 'unknown') return undefined;
+  throw new NotApplied();
+}
+
+/** What the model says of a history, as complaints. */
+export function complaints<S, I, O>(model: Model<S, I, O>, operations: readonly Operation<I, O>[]): string[] {
+  const verdict = checkLinearizable(model, inOrder(operations));
+  return verdict.linearizable ? [] : [explain(verdict)];
+}
+
+/** In the order in which they began, so that the search finds its way quickly. */
+export function inOrder<I, O>(operations: readonly Operation<I, O>[]): Operation<I, O>[] {
+  return [...operations].sort((a, b) => a.begin - b.begin);
+}
+
+/** An operation as one line of JSON, which knows neither Infinity nor undefined. */
+export function encodeOperation<I, O>({ client, begin, end, input, output }: Operation<I, O>): string {
+  return JSON.stringify({ client, begin, ...(end !== Infinity && { end }), input, output });
+}
+
+export function decodeOperation<I, O>(text: string): Operation<I, O> {
+  const { end = Infinity, output, ...rest } = JSON.parse(text) as Omit<Operation<I, O>, 'end'> & { end?: number };
+  return { ...rest, end, output };
+}

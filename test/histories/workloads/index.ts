@@ -1,0 +1,9 @@
+/** All workloads, by kind. */
+import type { Workload } from '../workload.js';
+import { config } from './config.js';
+import { counter } from './counter.js';
+import { lock } from './lock.js';
+import { queue } from './queue.js';
+
+/** Who runs them all looks into no operation. */
+export const workloads: Readonly<Record<string, Workload<unknown, unknown>>> = { counter, config, lock, queue };
