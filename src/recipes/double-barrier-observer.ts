@@ -11,7 +11,6 @@
  * member that was watched and went while others were still there. No listing, and no watch per member.
  */
 import type { ControlSession } from '../zookeeper/control-session.js';
-import { pause } from '../time.js';
 import { Observers, type Look, type LookResult, type Observed } from './observers.js';
 import { READY, type Round } from './round.js';
 import type { Rounds } from './rounds.js';
@@ -84,7 +83,7 @@ class RoundLook {
     const round = this.#rounds.remember(this.#directory, present.value);
     this.#publish(round, present.zxid);
     // Somebody waits for the end of the round, or has not left the observer yet.
-    await Promise.race([event.fired, pause(STRAGGLES_MS, signal)]);
+    await event.firedOr(signal, STRAGGLES_MS);
     if (event.isFired || signal.aborted) return 'again';
     const straggler = await this.#watchStraggler(round, event.fire);
     if (straggler) {
@@ -119,11 +118,11 @@ const READ_MS = 10_000;
 /** Something that happens once. */
 class Waking {
   isFired = false;
-  readonly fired: Promise<void>;
+  readonly #fired: Promise<void>;
   #resolve: () => void = () => undefined;
 
   constructor() {
-    this.fired = new Promise((resolve) => (this.#resolve = resolve));
+    this.#fired = new Promise((resolve) => (this.#resolve = resolve));
   }
 
   readonly fire = (): void => {
@@ -131,12 +130,15 @@ class Waking {
     this.#resolve();
   };
 
-  /** Until then, or until the signal is aborted. */
-  async firedOr(signal: AbortSignal): Promise<void> {
-    const stop = (): void => this.#resolve();
+  /** Until then, or until the signal is aborted or so many ms have passed. */
+  async firedOr(signal: AbortSignal, withinMs?: number): Promise<void> {
+    let stop = (): void => undefined;
+    const stopped = new Promise<void>((resolve) => (stop = resolve));
+    const timer = withinMs === undefined ? undefined : setTimeout(stop, withinMs);
     signal.addEventListener('abort', stop, { once: true });
     if (signal.aborted) stop();
-    await this.fired;
+    await Promise.race([this.#fired, stopped]);
+    clearTimeout(timer);
     signal.removeEventListener('abort', stop);
   }
 }

@@ -20,8 +20,8 @@ export interface Observed {
 export interface Look<S extends Observed> {
   /** The listener for every watch that this look sets. Whoever calls it causes another look. */
   readonly wake: () => void;
-  /** Hands over a watch, to be cancelled when the look is over. */
-  keep(watch: Watch | undefined): void;
+  /** Hands over a watch, or whatever else wakes, to be cancelled when the look is over. */
+  keep(watch: Pick<Watch, 'cancel'> | undefined): void;
   /** Tells the subscribers, unless they know it. */
   publish(state: S): void;
   /** What was published last. */
@@ -152,7 +152,7 @@ class Observer<S extends Observed> {
   async #once(signal: AbortSignal): Promise<void> {
     let wake = (): void => undefined;
     const woken = new Promise<void>((resolve) => (wake = resolve));
-    const set: Watch[] = [];
+    const set: Pick<Watch, 'cancel'>[] = [];
     try {
       const result = await this.#look({
         wake,

@@ -126,12 +126,14 @@ async function work(site: Site): Promise<{ pushed: number; acknowledged: Set<num
   const { leaseToken } = await site.lease();
   let pushed = 0;
   let pushing = true;
-  const producer = site.repeat(async (number) => {
-    const messages = [{ body: number, messageId: `m${number}` }];
-    await site.ask([201], 'POST', '/v1/queues/work/messages', { body: { messages } });
-    pushed += 1;
-    await passed(20);
-  }).finally(() => (pushing = false));
+  const producer = site
+    .repeat(async (number) => {
+      const messages = [{ body: number, messageId: `m${number}` }];
+      await site.ask([201], 'POST', '/v1/queues/work/messages', { body: { messages } });
+      pushed += 1;
+      await passed(20);
+    })
+    .finally(() => (pushing = false));
   // The last push may be under way when the site is over.
   for (let round = 0; pushing || acknowledged.size < pushed; round += 1) {
     const body = { max: 10, waitMs: 200, requestId: `claim-${round}` };

@@ -2,9 +2,12 @@
  * The log of all gateways of a test file, and the secrets that its clients came to know: in the first there must be none of the second.
  *
  * Every replica that a test starts in this process logs at level `trace` into it, and every client tells it the tokens that it sends and gets. When a
- * replica goes, what has been logged so far is searched, and a find fails the test.
+ * replica goes, what has been logged so far is searched, and a find fails the test. So does a warning of Node of a leak.
  */
 import { Writable } from 'node:stream';
+
+/** What Node says of listeners and timers that pile up, or that come at once for being too far away: a defect, wherever it is said. */
+const NODE_WARNING = /MaxListenersExceeded|Timeout(NaN|Negative|Overflow)/;
 
 /** What a secret that can be told from other words is made of. */
 const WORD = /[A-Za-z0-9_-]{12,}/g;
@@ -13,6 +16,7 @@ const LEASE_TOKEN = /"leaseToken":"([^"]+)"/g;
 class RunLog {
   readonly #words = new Map<string, string>();
   #chunks: string[] = [];
+  readonly #warnings: string[] = [];
   /** Where a logger writes to. */
   readonly stream = new Writable({
     write: (chunk: Buffer, _encoding, done) => {
@@ -20,6 +24,10 @@ class RunLog {
       done();
     },
   });
+
+  constructor() {
+    process.on('warning', ({ name, stack }) => this.#warnings.push(`${name}: ${stack}`));
+  }
 
   /** The lines since the last search, parsed. */
   lines(): Record<string, unknown>[] {
@@ -48,8 +56,10 @@ class RunLog {
       for (const [, token] of answer.matchAll(LEASE_TOKEN)) this.keepOut(token as string);
   }
 
-  /** @throws Error with the line in which a secret is */
+  /** @throws Error with the line in which a secret is, or with a warning of Node */
   search(chunks: readonly string[] = this.#chunks): void {
+    const warning = [...this.#warnings, ...chunks].find((text) => NODE_WARNING.test(text));
+    if (warning !== undefined) throw new Error(`Node warns: ${warning}`);
     for (const text of chunks) {
       const found = (text.match(WORD) ?? []).find((word) => this.#words.has(word));
       if (found === undefined) continue;

@@ -73,7 +73,7 @@ export class QueueObservers {
       .slice(0, 22);
     look.publish({ view, etag });
     const timer = setTimeout(look.wake, LOOK_EVERY_MS);
-    look.signal.addEventListener('abort', () => clearTimeout(timer), { once: true });
+    look.keep({ cancel: () => clearTimeout(timer) });
     return 'wait';
   }
 }
