@@ -16,6 +16,7 @@ import {
 import { acquireLock, type AcquireLock } from '../../src/recipes/lock.js';
 import type { Stat } from '../../src/zookeeper/operations.js';
 import type { LeaseHandle } from '../support/client.js';
+import { randomFrom } from '../support/random.js';
 import { startReplica, type Replica, type ReplicaOptions } from '../support/start-gateway.js';
 import { sharedZooKeeper } from '../support/start-zookeeper.js';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.js';
@@ -30,16 +31,11 @@ export function rounds(few: number): number {
   return Number(text);
 }
 
-/** Random numbers in [0, 1) that `FAULT_SEED` repeats (mulberry32); the seed is printed. */
+/** Random numbers in [0, 1) that `FAULT_SEED` repeats; the seed is printed. */
 export function seededRandom(scenario: string): () => number {
-  let state = Number(env['FAULT_SEED'] ?? Math.floor(Math.random() * 2 ** 31)) | 0;
-  console.log(`${scenario}: FAULT_SEED=${state}`);
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
+  const seed = Number(env['FAULT_SEED'] ?? Math.floor(Math.random() * 2 ** 31)) | 0;
+  console.log(`${scenario}: FAULT_SEED=${seed}`);
+  return randomFrom(seed);
 }
 
 /** A deadline on the monotonic clock. */

@@ -1,0 +1,183 @@
+/** One run: the stage is set, struck and mended, and everything that was found wrong is gathered. */
+import { now } from '../histories/history.js';
+import { passed } from '../support/eventually.js';
+import { randomFrom } from '../support/random.js';
+import { scaled } from '../support/timing.js';
+import type { ClientProcess, Said, Slow } from './client-process.js';
+import { FAULTS, type Fault } from './faults.js';
+import { Judge } from './judge.js';
+import { RoamingClient } from './roaming-client.js';
+import { Rounds, type RoundOutcome } from './rounds.js';
+import { LANES, type Blow, type Lane } from './schedule.js';
+import { REQUEST_TIMEOUT_MS, Stage } from './stage.js';
+import { Stalls } from './stalls.js';
+import { Tally } from './tally.js';
+import { WatchedClient } from './watched-client.js';
+
+export interface TortureOptions {
+  readonly main: string;
+  readonly seed: number;
+  readonly lengthMs: number;
+  readonly schedule: readonly Blow[];
+  readonly kinds: readonly string[];
+  readonly replicas: number;
+  readonly processes: number;
+  /** Of each kind in each process. */
+  readonly clients: number;
+  readonly pauseMs: number;
+  readonly roundMs: number;
+  readonly keepGoing: boolean;
+  readonly say: (line: string) => void;
+}
+
+/** Somebody who stood still needs a moment to work off what has come meanwhile. */
+const AFTER_STANDSTILL_MS = scaled(2_000);
+
+export class Torture {
+  readonly #tally = new Tally();
+  readonly #stalls = new Stalls();
+  readonly #rounds = new Map<string, Rounds>();
+  #stage: Stage | undefined;
+  #startedAt = 0;
+  #isOver = false;
+  #end = (): void => undefined;
+
+  constructor(readonly options: TortureOptions) {}
+
+  async run(): Promise<{ tally: Tally; tookMs: number; notes: string[] }> {
+    const { main, seed, replicas, processes, pauseMs, lengthMs } = this.options;
+    await using stage = await Stage.start({
+      main,
+      seed,
+      replicas,
+      processes,
+      pauseMs,
+      listen: (said, from) => this.#hear(said, from),
+    });
+    this.#stage = stage;
+    this.#startedAt = now();
+    this.options.say(`the stage is set in ${stage.directory}`);
+    const over = new Promise<void>((resolve) => {
+      this.#end = () => {
+        this.#isOver = true;
+        resolve();
+      };
+    });
+    const timer = setTimeout(this.#end, lengthMs);
+    const judge = new Judge();
+    try {
+      const rounds = this.#startRounds(stage, judge, over);
+      await Promise.all(LANES.map((lane) => this.#strikeAll(stage, lane, over)));
+      await over;
+      await this.#recover(stage);
+      await rounds;
+      return { tally: this.#tally, tookMs: now() - this.#startedAt, notes: this.#logs(stage) };
+    } finally {
+      clearTimeout(timer);
+      judge.stop();
+    }
+  }
+
+  #startRounds(stage: Stage, judge: Judge, over: Promise<void>): Promise<void[]> {
+    const { kinds, clients, roundMs } = this.options;
+    const watch = {
+      answered: (): void => undefined,
+      complain: (complaint: string): void => this.#complain(complaint),
+      slow: (slow: Slow): void => this.#slow(slow, []),
+      stalledSince: (time: number): number => this.#stalls.since(time),
+    };
+    const replicas = stage.replicas.map(({ url }) => new WatchedClient(url, stage.key, REQUEST_TIMEOUT_MS, watch));
+    return Promise.all(
+      kinds.map((kind, i) => {
+        const rounds = new Rounds({
+          kind,
+          processes: stage.clients,
+          clients,
+          roundMs,
+          firstMs: (roundMs * (i + 1)) / kinds.length,
+          judge,
+          client: new RoamingClient(replicas),
+          outcome: (outcome) => this.#judged(outcome),
+        });
+        this.#rounds.set(kind, rounds);
+        return rounds.run(over, () => this.#isOver);
+      }),
+    );
+  }
+
+  /** One blow after the other; each is mended even when the run is over. */
+  async #strikeAll(stage: Stage, lane: Lane, over: Promise<void>): Promise<void> {
+    for (const blow of this.options.schedule.filter((one) => one.lane === lane)) {
+      const wait = blow.at - (now() - this.#startedAt);
+      if (wait > 0) await Promise.race([passed(wait), over]);
+      if (this.#isOver) return;
+      const fault = FAULTS.find(({ name }) => name === blow.fault) as Fault;
+      try {
+        const { what, mend } = await fault.strike(stage, randomFrom(blow.seed));
+        this.#tally.struck(fault.name);
+        this.options.say(`${this.#clock()} ${fault.name}: ${what}, for ${blow.lastsMs} ms`);
+        await Promise.race([passed(blow.lastsMs), over]);
+        await mend();
+      } catch (error) {
+        this.#complain(`${fault.name} could not be done or mended: ${(error as Error).message}`);
+      }
+    }
+  }
+
+  async #recover(stage: Stage): Promise<void> {
+    this.options.say(`${this.#clock()} all is mended`);
+    for (const replica of stage.replicas)
+      await replica.ready().catch((error: unknown) => this.#complain((error as Error).message));
+  }
+
+  #hear(said: Said, from: ClientProcess): void {
+    switch (said.say) {
+      case 'ready':
+        return;
+      case 'done':
+        return this.#rounds.get(said.kind)?.report(said.number, said.histories);
+      case 'complaint':
+        return this.#complain(said.complaint);
+      case 'slow':
+        return this.#slow(said.slow, [from.name]);
+      case 'served':
+        return this.#tally.served(said.tenths, said.answers);
+    }
+  }
+
+  #slow({ what, url, begin, end, limitMs }: Slow, who: readonly string[]): void {
+    if (this.#stage?.stoodStill([url, ...who], begin - AFTER_STANDSTILL_MS, end)) return;
+    // The proxies stood still too.
+    if (end - begin - this.#stalls.since(begin) <= limitMs) return;
+    this.#complain(`${what} at ${url} took ${Math.round(end - begin)} ms, and should within ${Math.round(limitMs)} ms`);
+  }
+
+  #judged(outcome: RoundOutcome): void {
+    this.#tally.judged(outcome);
+    for (const complaint of outcome.complaints)
+      this.#complain(`${outcome.object}: ${complaint}`, {
+        operations: [...outcome.operations].sort((a, b) => a.begin - b.begin),
+        calls: this.#stage?.callsOf(`/${outcome.object}`),
+      });
+  }
+
+  #complain(what: string, evidence?: unknown): void {
+    const at = this.#startedAt === 0 ? 0 : now() - this.#startedAt;
+    this.#tally.violations.push({ at, what, ...(evidence !== undefined && { evidence }) });
+    this.options.say(`${this.#clock()} VIOLATION ${what}`);
+    if (!this.options.keepGoing) this.#end();
+  }
+
+  /** What needs a person: a process that ended by itself is a violation, and so is every line at `error` or `fatal`. */
+  #logs(stage: Stage): string[] {
+    for (const replica of stage.replicas) {
+      for (const end of replica.unexpectedEnds) this.#complain(end);
+      for (const line of replica.logged('error', 'fatal')) this.#complain(`${replica.name} logged ${line}`);
+    }
+    return [];
+  }
+
+  #clock(): string {
+    return `${((now() - this.#startedAt) / 1_000).toFixed(1)} s`;
+  }
+}
