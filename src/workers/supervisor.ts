@@ -20,6 +20,21 @@ const RESTART_CAP_MS = 10 * SECOND;
 const OLD_MS = MINUTE;
 
 /**
+ * node:cluster hands one connection at a time to a worker, and forgets the one that the worker had not taken yet when it died: the client would
+ * wait for ever at a connection that nobody reads. To close one that was taken does nothing.
+ */
+function closeUntaken(worker: Worker): void {
+  const { process: child } = worker;
+  const send = child.send.bind(child) as (message: unknown, handle?: unknown, ...rest: unknown[]) => boolean;
+  let latest: { close?: () => void } | undefined;
+  child.send = (message: unknown, handle?: unknown, ...rest: unknown[]): boolean => {
+    if (typeof handle === 'object' && handle !== null) latest = handle;
+    return send(message, handle, ...rest);
+  };
+  worker.once('exit', () => latest?.close?.());
+}
+
+/**
  * @param count workers to keep running
  * @returns the exit code of the process, once all workers have ended
  */
@@ -33,7 +48,13 @@ export function superviseWorkers(count: number, logger: Logger): Promise<number>
 
   const live = (): Worker[] =>
     Object.values(cluster.workers ?? {}).filter((one) => one?.isConnected() === true) as Worker[];
-  const start = (): void => void bornAt.set(cluster.fork().id, performance.now());
+  const start = (): void => {
+    const worker = cluster.fork();
+    bornAt.set(worker.id, performance.now());
+    // A connection or a question that was on its way to one that has just died: its end is told by `exit`.
+    worker.on('error', (error) => logger.debug({ worker: worker.id, reason: error.message }, 'a worker took no message'));
+    closeUntaken(worker);
+  };
 
   return new Promise((resolve) => {
     let code = 0;
@@ -58,8 +79,9 @@ export function superviseWorkers(count: number, logger: Logger): Promise<number>
         return;
       }
       if (!serving) {
-        // It has said why on its way out.
-        code = exitCode === 0 ? 1 : exitCode;
+        // It has said why on its way out, unless it was killed: then it has no exit code either.
+        if (signal) logger.error({ worker: worker.id, signal }, 'a worker was killed before all were there');
+        code = exitCode || 1;
         stop('SIGTERM');
         return;
       }

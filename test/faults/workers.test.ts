@@ -16,8 +16,10 @@ const TTL_MS = 20_000;
 const LIMIT = { timeout: scaled(60_000) };
 const MAIN = new URL('../../dist/main.js', import.meta.url).pathname;
 
-function startWorkers(root = freshRoot()): Promise<ReplicaProcess> {
-  return spawnReplica({ root, settings: { POSTERN_WORKERS: String(WORKERS) } });
+async function startWorkers(root = freshRoot()): Promise<ReplicaProcess> {
+  const replica = await spawnReplica({ root, settings: { POSTERN_WORKERS: String(WORKERS) } });
+  await eventually('all workers are there', () => replica.output.includes('all workers listen'));
+  return replica;
 }
 
 /** The workers of a replica, by process id. */
@@ -77,11 +79,21 @@ test('a worker that is killed loses no lease and no lock, and another one takes 
   );
   const before = await workersOf(replica);
   expect(before).toHaveLength(WORKERS);
+  // Connections come all the time, also while the listener still believes in the one that has died.
+  let over = false;
+  const coming = (async () => {
+    while (!over) {
+      const client = new Client(replica.url);
+      await client.call('GET', '/healthz').catch(() => undefined);
+      await client[Symbol.asyncDispose]();
+    }
+  })();
   process.kill(before[0] as number, 'SIGKILL');
   await eventually('there are as many workers again', async () => {
     const now = await workersOf(replica);
     return now.length === WORKERS && !now.includes(before[0] as number);
-  });
+  }).finally(() => (over = true));
+  await coming;
   for (const { client, lease, name, hold } of held) {
     const reply = await eventually('the same request again is answered', () =>
       client.acquire(name, lease).catch(() => undefined),
