@@ -52,7 +52,9 @@ export function superviseWorkers(count: number, logger: Logger): Promise<number>
     const worker = cluster.fork();
     bornAt.set(worker.id, performance.now());
     // A connection or a question that was on its way to one that has just died: its end is told by `exit`.
-    worker.on('error', (error) => logger.debug({ worker: worker.id, reason: error.message }, 'a worker took no message'));
+    worker.on('error', (error) =>
+      logger.debug({ worker: worker.id, reason: error.message }, 'a worker took no message'),
+    );
     closeUntaken(worker);
   };
 
