@@ -177,8 +177,8 @@ async function acquireIn(context: Coordination, kind: Kind, line: Line, request:
       until = waiter.expiresAt;
     }
   } catch (error) {
-    // ZooKeeper did not answer: the place goes as soon as it can be said.
-    if (!(error instanceof LeaseExpiredError) && !isPosternError(error, 'conflict'))
+    // ZooKeeper did not answer: the place goes as soon as it can be said, unless it was a hold before.
+    if (!alreadyHeld && !(error instanceof LeaseExpiredError) && !isPosternError(error, 'conflict'))
       void giveBack(context, line.path, place, request);
     throw error;
   }

@@ -62,8 +62,11 @@ export class Cleanup {
     });
   }
 
-  /** Deletes what this attempt has left under one of the guids: a create whose reply was lost has no name yet. */
-  deleteAttempt(directory: string, guids: readonly string[], attempt: string): void {
+  /**
+   * Deletes what this attempt has left under one of the guids: a create whose reply was lost has no name yet.
+   * @param heldBefore czxid of a node that stays all the same
+   */
+  deleteAttempt(directory: string, guids: readonly string[], attempt: string, heldBefore?: number): void {
     let looks = 0;
     this.#add(async () => {
       const deadline = performance.now() + REQUEST_MS;
@@ -73,7 +76,8 @@ export class Cleanup {
       for (const name of children.filter((child) => guids.includes(guidOf(child) ?? ''))) {
         const path = `${directory}/${name}`;
         const left = await this.#leftAt(path, attempt, deadline);
-        if (left !== undefined && !(await this.#delete(left, deadline))) open = true;
+        if (left === undefined || left.czxid === heldBefore) continue;
+        if (!(await this.#delete(left, deadline))) open = true;
       }
       looks += 1;
       return !open && looks >= LOOKS_IN_VAIN;

@@ -127,8 +127,10 @@ export async function join(context: Coordination, line: Line, request: JoinReque
     if (!maybePlaced || error instanceof LeaseExpiredError) throw error;
     const { own, shared } = request.guids;
     // After a conflict there is nothing to come back for: what was wanted kept is not what this attempt made.
-    if (!request.keepPlace || isPosternError(error, 'conflict'))
-      context.cleanup.deleteAttempt(line.path, shared === undefined ? [own] : [own, shared], trace.attempt);
+    if (!request.keepPlace || isPosternError(error, 'conflict')) {
+      const guids = shared === undefined ? [own] : [own, shared];
+      context.cleanup.deleteAttempt(line.path, guids, trace.attempt, trace.heldBefore);
+    }
     if (!(error instanceof NoReplyError) || error.maybeApplied) throw error;
     throw new NoReplyError('the place in line', 'connection-lost', true, error);
   });
@@ -139,6 +141,11 @@ interface Trace {
   readonly attempt: string;
   /** A node of this attempt stands in line, or did. */
   wrote: boolean;
+  /**
+   * The czxid of a hold that an earlier attempt was granted, and that this one found. It stays, whatever becomes of this request: an
+   * earlier answer may have told the client of it.
+   */
+  heldBefore?: number;
 }
 
 class Joining {
@@ -354,8 +361,9 @@ class Joining {
         const hold = { kind: this.#line.rule.kind as LineKind, namespace, name, path };
         await recordForeignRevoke(this.#context, hold, node.stat, leaseId, hardDeadline);
       }
-      // What this very attempt wrote over a connection that was lost is no earlier grant.
-      const alreadyHeld = granted && before?.attempt !== this.#trace.attempt;
+      // What this very attempt wrote over a connection that was lost is no earlier grant; what it wrote over may have been one.
+      if (granted && before?.attempt !== this.#trace.attempt) this.#trace.heldBefore = node.stat.czxid;
+      const alreadyHeld = granted && this.#trace.heldBefore === node.stat.czxid;
       const grantedAt = granted ? (before?.grantedAt ?? node.stat.ctime) : this.#context.zooKeeperClock.now();
       // A leader changes its value by proclaiming: a campaign that is repeated late must not bring an old one back.
       const leads = kind === 'election' && granted && before !== undefined;

@@ -6,6 +6,8 @@ import { freshRoot } from '../support/start-zookeeper.js';
 import { acquireDirectly, leaseBehind, soon, startCuttable, Witness } from './scene.js';
 
 const TTL_MS = 20_000;
+/** ZooKeeper's opcode. */
+const SET_DATA = 5;
 
 test('an attempt that its client has left does not give up the hold that the repeated request was given (C1)', async () => {
   const root = freshRoot();
@@ -49,6 +51,30 @@ test('a grant that could not be delivered is given back only while no other atte
   expect(repeated).toMatchObject({ alreadyHeld: true, fencingToken: first.fencingToken });
   first.undelivered();
   await throughout('the hold stays', async () => (await witness.holder('undelivered')) === repeated.fencingToken);
+});
+
+test('a hold stays when nobody learns what came of a request that found it (C1)', async () => {
+  const root = freshRoot();
+  await using cuttable = await startCuttable({ root });
+  await using witness = await Witness.start(root);
+  const { replica: a, proxy } = cuttable;
+  const me = await a.createLease({ ttlMs: TTL_MS });
+  const { fencingToken } = await a.hold('found', me);
+  // The second request has written itself down as the one that has the place; that answer is lost, and so is all that is tried afterwards.
+  const cut = proxy.loseReply(SET_DATA).then(() => proxy.refuse());
+  const acquiring = acquireDirectly(a, me, 'found', { hardDeadline: soon(1_000) });
+  await expect(acquiring).rejects.toMatchObject({ code: 'outcome-unknown' });
+  await cut;
+  proxy.accept();
+  await eventually('nothing is left to be taken back', () => a.gateway.context.cleanup.pending === 0);
+  expect(await witness.holder('found')).toBe(fencingToken);
+  // The same on the way: it finds its own writing, and below it is what was held before.
+  const lost = proxy.loseReply(SET_DATA);
+  const again = await acquireDirectly(a, me, 'found');
+  await lost;
+  expect(again).toMatchObject({ alreadyHeld: true, fencingToken });
+  if (again.held) again.undelivered();
+  await throughout('the hold stays', async () => (await witness.holder('found')) === fencingToken);
 });
 
 test('a waitMs that ends after the place was taken over says conflict and leaves the place (C1)', async () => {
