@@ -32,6 +32,8 @@ export interface Model<S, I, O> {
 
 export type Verdict<I, O> =
   | { readonly linearizable: true; readonly steps: number }
+  /** It is neither shown that it could have happened nor that it could not. */
+  | { readonly linearizable: undefined; readonly steps: number; readonly operations: number }
   | {
       readonly linearizable: false;
       readonly steps: number;
@@ -40,11 +42,12 @@ export type Verdict<I, O> =
       readonly stuck: readonly Operation<I, O>[];
     };
 
-/** A search that takes more is given up: the history says neither yes nor no. */
-const STEPS_MAX = 20_000_000;
+/** A search that takes more is given up: some seconds, and some hundred MiB of memory. */
+const STEPS_MAX = 2_000_000;
 
 interface Entry<I, O> {
   readonly operation: Operation<I, O>;
+  /** Among those that have an end, and among those that have none. */
   readonly index: number;
   /** Undefined in a return. */
   readonly returned?: Entry<I, O> | undefined;
@@ -53,60 +56,79 @@ interface Entry<I, O> {
   next: Entry<I, O> | undefined;
 }
 
-/** @throws Error when it cannot be decided within 20 million steps */
+/**
+ * What has an end is tried first. An operation without one need not be placed at all, so it is tried where nothing else can come next, and only where it
+ * changes something: of what nobody knows, as little as possible is taken to have happened.
+ */
 export function checkLinearizable<S, I, O>(
   model: Model<S, I, O>,
   operations: readonly Operation<I, O>[],
+  stepsMax = STEPS_MAX,
 ): Verdict<I, O> {
   const head = link(operations);
-  const placed = new Placed();
+  const placed = { closed: new Placed(), open: new Placed() };
+  const placedOf = (entry: Entry<I, O>): Placed => (entry.returned === undefined ? placed.open : placed.closed);
   const seen = new Set<string>();
-  const path: { entry: Entry<I, O>; before: S }[] = [];
+  const path: { entry: Entry<I, O>; before: S; key: string }[] = [];
   let missing = operations.filter(({ end }) => end !== Infinity).length;
   let state = model.initial;
+  let key = model.key(state);
   let entry = head.next;
+  let open = false;
   let steps = 0;
   let best: { path: readonly Entry<I, O>[]; stuck: readonly Operation<I, O>[] } = { path: [], stuck: [] };
   while (missing > 0) {
-    if ((steps += 1) > STEPS_MAX) throw new Error(`${operations.length} operations are too many to decide on`);
+    if ((steps += 1) > stepsMax) return { linearizable: undefined, steps, operations: operations.length };
     if (entry?.isCall === true) {
-      const { input, output } = entry.operation;
-      const after = model.step(state, input, output);
-      if (after !== undefined) {
-        placed.add(entry.index);
-        const memory = `${placed.key()}|${model.key(after)}`;
-        if (!seen.has(memory)) {
-          seen.add(memory);
-          path.push({ entry, before: state });
-          state = after;
-          if (entry.returned !== undefined) missing -= 1;
-          lift(entry);
-          entry = head.next;
-          continue;
+      if ((entry.returned === undefined) === open) {
+        const { input, output } = entry.operation;
+        const after = model.step(state, input, output);
+        const keyAfter = after === undefined ? key : model.key(after);
+        if (after !== undefined && !(open && keyAfter === key)) {
+          placedOf(entry).add(entry.index);
+          const memory = `${placed.closed.key()}|${placed.open.key()}|${keyAfter}`;
+          if (!seen.has(memory)) {
+            seen.add(memory);
+            path.push({ entry, before: state, key });
+            [state, key] = [after, keyAfter];
+            if (entry.returned !== undefined) missing -= 1;
+            lift(entry);
+            [entry, open] = [head.next, false];
+            continue;
+          }
+          placedOf(entry).delete(entry.index);
         }
-        placed.delete(entry.index);
       }
       entry = entry.next;
       continue;
     }
+    if (!open) {
+      if (path.length >= best.path.length) best = { path: path.map((one) => one.entry), stuck: openCalls(head, entry) };
+      [entry, open] = [head.next, true];
+      continue;
+    }
     // A return, or the end, of which everything before was tried: the last choice was wrong.
-    if (path.length >= best.path.length) best = { path: path.map((one) => one.entry), stuck: openCalls(head, entry) };
     const last = path.pop();
     if (last === undefined) {
       return { linearizable: false, steps, placed: best.path.map(({ operation }) => operation), stuck: best.stuck };
     }
-    state = last.before;
-    placed.delete(last.entry.index);
+    [state, key] = [last.before, last.key];
+    placedOf(last.entry).delete(last.entry.index);
     if (last.entry.returned !== undefined) missing += 1;
     unlift(last.entry);
-    entry = last.entry.next;
+    [entry, open] = [last.entry.next, last.entry.returned === undefined];
   }
   return { linearizable: true, steps };
 }
 
+/** How a complaint begins that is none: see {@link Verdict}. */
+export const UNDECIDED = 'undecided';
+
 /** A verdict in words, for a test that fails. */
 export function explain<I, O>(verdict: Verdict<I, O>): string {
-  if (verdict.linearizable) return `linearizable (${verdict.steps} steps)`;
+  if (verdict.linearizable === true) return `linearizable (${verdict.steps} steps)`;
+  if (verdict.linearizable === undefined)
+    return `${UNDECIDED} after ${verdict.steps} steps: ${verdict.operations} operations`;
   const line = ({ client, begin, end, input, output }: Operation<I, O>): string =>
     `  ${client} [${begin.toFixed(1)}, ${end.toFixed(1)}] ${show(input)} → ${output === undefined ? '?' : show(output)}`;
   return [
@@ -124,13 +146,15 @@ function show(value: unknown): string {
 /** Calls and returns in the order of their times; at the same time calls come first, so such operations overlap. */
 function link<I, O>(operations: readonly Operation<I, O>[]): Entry<I, O> {
   const entries: { time: number; entry: Entry<I, O> }[] = [];
-  operations.forEach((operation, index) => {
+  const counts = { open: 0, closed: 0 };
+  for (const operation of operations) {
+    const index = operation.end === Infinity ? counts.open++ : counts.closed++;
     const nowhere = { previous: undefined, next: undefined };
     const returned: Entry<I, O> | undefined =
       operation.end === Infinity ? undefined : { operation, index, isCall: false, ...nowhere };
     entries.push({ time: operation.begin, entry: { operation, index, isCall: true, returned, ...nowhere } });
     if (returned !== undefined) entries.push({ time: operation.end, entry: returned });
-  });
+  }
   entries.sort((a, b) => a.time - b.time || Number(b.entry.isCall) - Number(a.entry.isCall));
   const head = { isCall: false, index: -1, previous: undefined, next: undefined } as unknown as Entry<I, O>;
   let last = head;

@@ -19,6 +19,21 @@ export interface Scene {
   readonly object: () => string;
   /** Aborted when it is over: what a client does beside its operations, such as heartbeats, stops then. */
   readonly signal: AbortSignal;
+  /** Of the leases that clients take; without it {@link TTL_MS}. */
+  readonly ttlMs?: number;
+}
+
+export const TTL_MS = 3_000;
+
+/** What was going on while a history was recorded, for checks that depend on it. */
+export interface Circumstances {
+  /**
+   * For how long a server of the ensemble keeps it to itself that a session was touched (half a tick): what it had not passed on is lost with it. 0, the
+   * default, when no server dies or is cut off.
+   */
+  readonly touchLagMs?: number;
+  /** When something was disturbed: no progress is promised then. Without it nothing is said about progress before the end. */
+  readonly disturbed?: readonly { readonly begin: number; readonly end: number }[];
 }
 
 /** What a {@link History} is to those that do the operations. */
@@ -43,8 +58,8 @@ export interface Workload<I, O> {
   start(history: Recorder<I, O>, scene: Scene, client: string): Promise<() => Promise<void>>;
   /** Afterwards, by nobody else at the time, and recorded too. */
   settle?(history: Recorder<I, O>, replica: Client, object: string): Promise<void>;
-  /** Complaints about the history of one object; none when all is right. */
-  check(operations: readonly Operation<I, O>[]): string[];
+  /** Complaints about the history of one object; none when all is right. Those that begin with `UNDECIDED` say that it could not be told. */
+  check(operations: readonly Operation<I, O>[], circumstances?: Circumstances): string[];
 }
 
 /** Longer than any wait that workloads ask for; behind it stands a process that was stopped. */
@@ -81,7 +96,7 @@ export async function ask(
 /** What the model says of a history, as complaints. */
 export function complaints<S, I, O>(model: Model<S, I, O>, operations: readonly Operation<I, O>[]): string[] {
   const verdict = checkLinearizable(model, inOrder(operations));
-  return verdict.linearizable ? [] : [explain(verdict)];
+  return verdict.linearizable === true ? [] : [explain(verdict)];
 }
 
 /** In the order in which they began, so that the search finds its way quickly. */

@@ -1,0 +1,155 @@
+/**
+ * Lock, read-write lock, semaphore, election: holds that a lease has, and loses when it ends. Whoever holds does so as one of a lease, which may
+ * ask several times under names of its own: `lease#3`.
+ *
+ * An output that is undefined means that nobody knows what came of it: then it does what it would do in that state.
+ */
+import type { Model } from './linearizable.js';
+
+export type HoldInput =
+  | { readonly do: 'acquire'; readonly by: string; readonly reads?: boolean; readonly permits?: number }
+  | { readonly do: 'release'; readonly by: string }
+  /** An acquire that nobody waited for any more takes back what it got, unless another one was told of it. */
+  | { readonly do: 'giveBack'; readonly by: string }
+  /** A lease ends, and with it all that it has. */
+  | { readonly do: 'end'; readonly by: string }
+  /** Somebody holds with this token. */
+  | { readonly do: 'see'; readonly token: number }
+  /** Whether this is the token of a hold. */
+  | { readonly do: 'check'; readonly token: number };
+
+export type HoldOutput =
+  | { readonly token: number }
+  | { readonly refused: true }
+  /** It stands in line. */
+  | { readonly kept: true }
+  | { readonly done: boolean };
+
+interface Held {
+  readonly by: string;
+  /** Undefined when nobody has seen it. */
+  readonly token: number | undefined;
+  /** Whether its client knows that it holds. */
+  readonly told: boolean;
+  readonly reads: boolean;
+  readonly permits: number;
+}
+
+export interface Holds {
+  readonly held: readonly Held[];
+  /** The highest that was given to anybody, and to somebody who holds alone. */
+  readonly lastToken: number;
+  readonly lastAlone: number;
+  /** Who is in line and holds nothing, until it comes back, leaves or is passed by. */
+  readonly inLine: readonly string[];
+  /** Leases that can get nothing any more. */
+  readonly ended: readonly string[];
+}
+
+/** `lease#3` is of `lease`. */
+export function leaseOf(by: string): string {
+  return by.split('#')[0] as string;
+}
+
+/**
+ * A lock: nobody holds beside a holder, and its token is higher than all before it. Readers share, and so do the permits of a semaphore: their
+ * tokens tell the order of arrival, and only those who exclude each other are granted in it.
+ * @param limit permits that there are
+ */
+export function holdsModel(limit = 1): Model<Holds, HoldInput, HoldOutput> {
+  const room = ({ held }: Holds, reads: boolean, permits: number): boolean =>
+    (reads && held.every((one) => one.reads)) || held.reduce((sum, one) => sum + one.permits, permits) <= limit;
+  const rises = ({ lastToken, lastAlone }: Holds, token: number, reads: boolean): boolean =>
+    limit > 1 || token > (reads ? lastAlone : lastToken);
+  const given = (state: Holds, hold: Held): Holds => ({
+    ...state,
+    held: [...state.held.filter(({ by }) => by !== hold.by), hold],
+    lastToken: Math.max(state.lastToken, hold.token ?? -1),
+    lastAlone: hold.reads || limit > 1 ? state.lastAlone : Math.max(state.lastAlone, hold.token ?? -1),
+    inLine: state.inLine.filter((by) => by !== hold.by),
+  });
+  const without = (state: Holds, goes: (by: string) => boolean): Holds => ({
+    ...state,
+    held: state.held.filter(({ by }) => !goes(by)),
+    inLine: state.inLine.filter((by) => !goes(by)),
+  });
+  const lined = (state: Holds, by: string): Holds => ({
+    ...state,
+    inLine: [...state.inLine.filter((one) => one !== by), by].sort(),
+  });
+
+  function acquire(
+    state: Holds,
+    { by, reads = false, permits = 1 }: HoldInput & { do: 'acquire' },
+    output: HoldOutput | undefined,
+  ): Holds | undefined {
+    const own = state.held.find((one) => one.by === by);
+    const token = output !== undefined && 'token' in output ? output.token : undefined;
+    if (output !== undefined && token === undefined) {
+      if (own !== undefined) return undefined;
+      return 'kept' in output ? lined(state, by) : without(state, (one) => one === by);
+    }
+    if (state.ended.includes(leaseOf(by))) return token === undefined ? state : undefined;
+    if (own !== undefined) {
+      if (token === undefined) return state;
+      // Told late what an earlier request had got.
+      if (own.token === token) return given(state, { ...own, told: true });
+      if (own.token !== undefined || !rises(state, token, own.reads)) return undefined;
+      return given(state, { ...own, token, told: true });
+    }
+    if (!room(state, reads, permits)) return token === undefined ? lined(state, by) : undefined;
+    if (token !== undefined && !rises(state, token, reads)) return undefined;
+    return given(state, { by, token, told: token !== undefined, reads, permits });
+  }
+
+  /** It may be the token of a hold that nobody was told of. */
+  function see(state: Holds, token: number): Holds | undefined {
+    if (state.held.some((one) => one.token === token)) return state;
+    const unseen = state.held.filter((one) => one.token === undefined && rises(state, token, one.reads));
+    const [hold] = unseen;
+    if (hold === undefined) return undefined;
+    return unseen.length > 1 ? state : given(state, { ...hold, token });
+  }
+
+  return {
+    initial: { held: [], lastToken: -1, lastAlone: -1, inLine: [], ended: [] },
+    step(state, input, output) {
+      switch (input.do) {
+        case 'acquire':
+          return acquire(state, input, output);
+        case 'release': {
+          // To leave the line is a release too.
+          const stands = state.held.some((one) => one.by === input.by) || state.inLine.includes(input.by);
+          if (output !== undefined && 'done' in output && output.done !== stands) return undefined;
+          return without(state, (by) => by === input.by);
+        }
+        case 'giveBack':
+          return state.held.some(({ by, told }) => by === input.by && told)
+            ? state
+            : without(state, (by) => by === input.by);
+        case 'end': {
+          const after = without(state, (by) => leaseOf(by) === input.by);
+          return { ...after, ended: [...state.ended.filter((one) => one !== input.by), input.by].sort() };
+        }
+        case 'check': {
+          if (output === undefined || !('done' in output)) return state;
+          const current = state.held.some(({ token }) => token === input.token);
+          const unseen = state.held.some(({ token }) => token === undefined);
+          return output.done === current || (output.done && unseen) ? state : undefined;
+        }
+        case 'see':
+          return see(state, input.token);
+      }
+    },
+    key: ({ held, lastToken, lastAlone, inLine, ended }) => {
+      const sorted = [...held].sort((a, b) => (a.by < b.by ? -1 : 1));
+      return JSON.stringify([
+        sorted.map(({ by, token, told, reads, permits }) => [by, token, told, reads, permits]),
+        lastToken,
+        lastAlone,
+        inLine,
+        ended,
+      ]);
+    },
+  };
+}

@@ -1,0 +1,195 @@
+/** What is looked for in histories of locks and their like: a right history, and one that is wrong for each thing that can be. */
+import { describe, expect, it } from 'vitest';
+import { AFTERWARDS, holdComplaints, type LineInput, type LineOperation, type LineOutput } from './holds.js';
+import type { Circumstances } from './workload.js';
+
+const TTL_MS = 100;
+
+/** What one client did with one lease: times, what it asked, what it was told. */
+class Told {
+  readonly operations: LineOperation[] = [];
+
+  add(client: string, begin: number, end: number, input: LineInput, output?: LineOutput): this {
+    this.operations.push({ client, begin, end, input, output });
+    return this;
+  }
+
+  /** A lease of the client's own name, that is heartbeated at these times. */
+  lease(client: string, ...heartbeats: number[]): this {
+    for (const [i, at] of heartbeats.entries())
+      this.add(
+        client,
+        at,
+        at + 1,
+        { do: 'live', lease: client, ttlMs: TTL_MS, ...(i === 0 && { created: true }) },
+        { ok: true },
+      );
+    return this;
+  }
+
+  acquire(
+    client: string,
+    begin: number,
+    end: number,
+    token: number,
+    shape: { reads?: true; permits?: number } = {},
+  ): this {
+    return this.add(client, begin, end, { do: 'acquire', by: `${client}#1`, ...shape }, { token });
+  }
+
+  release(client: string, begin: number, end: number): this {
+    return this.add(client, begin, end, { do: 'release', by: `${client}#1` }, { done: true });
+  }
+
+  show(begin: number, end: number, ...tokens: number[]): this {
+    return this.add('looker', begin, end, { do: 'show' }, { tokens });
+  }
+
+  complaints(limit = 1, circumstances: Circumstances = {}): string[] {
+    return holdComplaints(this.operations, limit, circumstances);
+  }
+}
+
+const told = (): Told => new Told();
+
+describe('what a client may believe', () => {
+  it('is true of a lock that goes from hand to hand, by release and by the end of a lease', () => {
+    const right = told()
+      .lease('a', 0, 40)
+      .lease('b', 0, 40, 80, 120)
+      .lease('c', 100, 140, 180, 220, 260)
+      .acquire('a', 2, 5, 10)
+      .acquire('b', 3, 30, 11)
+      .release('a', 20, 25)
+      .show(32, 33, 11)
+      .acquire('c', 101, 230, 15);
+    expect(right.complaints()).toEqual([]);
+  });
+
+  it('is not what another client believes at the same time', () => {
+    const early = told().lease('a', 0).lease('b', 0, 50).acquire('a', 2, 5, 10).acquire('b', 60, 99, 11);
+    expect(early.complaints()).toEqual([expect.stringContaining('b#1 was told at 99.0 that it holds (11)')]);
+    // The same, when a has known for long that its time is over.
+    const late = told().lease('a', 0).lease('b', 0, 50).acquire('a', 2, 5, 10).acquire('b', 60, 101, 11);
+    expect(late.complaints()).toEqual([]);
+    // Or was told of its end.
+    const lost = told().lease('a', 0).lease('b', 0, 50).acquire('a', 2, 5, 10).acquire('b', 60, 99, 11);
+    expect(lost.add('a', 90, 90, { do: 'lose', lease: 'a' }, { ok: true }).complaints()).toEqual([]);
+    const left = told().lease('a', 0).lease('b', 0, 50).acquire('a', 2, 5, 10).acquire('b', 60, 99, 11);
+    expect(left.add('a', 70, 90, { do: 'leave', lease: 'a' }, { ok: true }).complaints()).toEqual([]);
+  });
+
+  it('reaches as far as the last heartbeat that was answered, and not over a gap between them', () => {
+    const kept = told().lease('a', 0, 90).lease('b', 100, 150).acquire('a', 2, 5, 10).acquire('b', 105, 180, 11);
+    expect(kept.complaints()[0]).toContain('others believed it of themselves: a#1 (10) from 5.0 to 190.0');
+    const gap = told().lease('a', 0, 110).lease('b', 100).acquire('a', 2, 5, 10).acquire('b', 101, 105, 11);
+    expect(gap.complaints().filter((complaint) => complaint.includes('believed'))).toEqual([]);
+  });
+
+  it('does not count on a heartbeat that may have died with a server that kept it to itself', () => {
+    const history = told().lease('a', 0, 90).lease('b', 120).acquire('a', 2, 5, 10).acquire('b', 121, 125, 11);
+    expect(history.complaints()[0]).toContain('believed it of themselves');
+    expect(history.complaints(1, { touchLagMs: 20 })).toEqual([]);
+    // A later heartbeat shows that the time of the first is over.
+    history.lease('a', 112);
+    expect(history.complaints(1, { touchLagMs: 20 })[0]).toContain('believed it of themselves');
+  });
+
+  it('is shared by readers, and not with a writer', () => {
+    const two = (reads?: true): string[] =>
+      told()
+        .lease('a', 0, 40)
+        .lease('b', 0, 40)
+        .acquire('a', 2, 5, 10, { reads: true })
+        .acquire('b', 6, 9, 11, reads && { reads })
+        .complaints();
+    expect(two(true)).toEqual([]);
+    expect(two()[0]).toContain('b#1 was told at 9.0 that it holds');
+  });
+
+  it('is no more permits than there are', () => {
+    const three = told()
+      .lease('a', 0, 40)
+      .lease('b', 0, 40)
+      .lease('c', 0, 40)
+      .acquire('a', 2, 5, 10, { permits: 1 })
+      .acquire('b', 2, 5, 11, { permits: 2 });
+    expect(three.complaints(3)).toEqual([]);
+    expect(three.acquire('c', 6, 7, 12, { permits: 1 }).complaints(3)[0]).toContain('c#1 was told at 7.0');
+  });
+});
+
+describe('a token', () => {
+  it('is not lower than one that was told before it was asked for', () => {
+    const history = (second: number): string[] =>
+      told()
+        .lease('a', 0, 40)
+        .lease('b', 0, 40)
+        .acquire('a', 2, 5, 10)
+        .release('a', 6, 7)
+        .acquire('b', 8, 9, second)
+        .complaints();
+    expect(history(11)).toEqual([]);
+    expect(history(9)[0]).toBe('b#1 was given 9 after a#1 had been told of 10');
+    expect(history(10)[0]).toBe('the token 10 was given to a#1 and to b#1');
+  });
+
+  it('stays the same for one hold', () => {
+    const twice = told().lease('a', 0, 40).acquire('a', 2, 5, 10).acquire('a', 6, 7, 12);
+    expect(twice.complaints()[0]).toBe('a#1 was given several tokens: 10, 12');
+  });
+});
+
+describe('who looks', () => {
+  it('sees who held all the time', () => {
+    const history = told().lease('a', 0, 40).acquire('a', 2, 5, 10);
+    expect(history.show(6, 7).complaints()).toEqual(['a#1 held (10) from 6.0 to 7.0 and was not shown']);
+  });
+
+  it('sees nobody who does not hold', () => {
+    const history = told().lease('a', 0, 40).acquire('a', 2, 5, 10).release('a', 10, 12);
+    expect(history.show(9, 13, 10).complaints()).toEqual([]);
+    expect(history.show(14, 15, 10).complaints()[0]).toContain('not linearizable');
+  });
+});
+
+describe('a request that its client gave up', () => {
+  const stopped = (): Told =>
+    told().lease('a', 0, 40, 80).lease('b', 0, 40, 80).add('a', 2, Infinity, { do: 'acquire', by: 'a#1' });
+
+  it('may be answered late, to nobody, and takes back what it got', () => {
+    expect(stopped().show(20, 21, 10).acquire('b', 22, 30, 12).complaints()).toEqual([]);
+  });
+
+  it('takes nothing back that another one was told of', () => {
+    const adopted = stopped().acquire('a', 20, 21, 10).show(30, 31, 10).acquire('b', 40, 41, 12);
+    expect(adopted.complaints()).toHaveLength(2);
+  });
+
+  it('gets nothing after its lease has ended', () => {
+    const left = stopped().add('a', 41, 42, { do: 'leave', lease: 'a' }, { ok: true });
+    expect(left.show(43, 44, 10).complaints()[0]).toContain('not linearizable');
+  });
+});
+
+describe('a place that is kept', () => {
+  it('comes to hold when the one in front has left', () => {
+    const history = told()
+      .lease('a', 0, 40)
+      .lease('b', 0, 40)
+      .acquire('a', 2, 5, 10)
+      .add('b', 3, 8, { do: 'acquire', by: 'b#1' }, { kept: true })
+      .release('a', 10, 12);
+    expect(history.show(14, 15, 11).complaints()).toEqual([]);
+    expect(history.show(16, 17, 12).complaints()[0]).toContain('not linearizable');
+  });
+});
+
+describe('in the end', () => {
+  it('somebody is granted', () => {
+    const last = { do: 'acquire', by: 'z#last' } as const;
+    const waiting = told().lease('a', 0).acquire('a', 2, 5, 10).add(AFTERWARDS, 500, 900, last, { refused: true });
+    expect(waiting.complaints()).toEqual(['nobody is granted any more, although all others have gone']);
+    expect(waiting.add(AFTERWARDS, 900, 950, last, { token: 20 }).complaints()).toEqual([]);
+  });
+});

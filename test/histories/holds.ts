@@ -1,0 +1,185 @@
+/**
+ * What users of locks, read-write locks, semaphores and elections rely on, looked for in the history of one of them:
+ *
+ * - Nobody believes to hold what somebody else believes to hold. A client may believe it from when it was told of the grant until it asks to
+ *   release, its lease may have ended by its own clock (its last answered heartbeat was sent `ttlMs` ago), or it is told that it is lost.
+ * - A token is higher than all tokens of holds that it excludes and that were told before it was asked for; and none is given twice.
+ * - Whoever looks sees those that hold.
+ * - Whoever waits is granted when nobody else can hold, and in the end somebody is.
+ * - And all of it could have happened one after the other (`holds-model.ts`).
+ */
+import type { LeaseInput, LeaseOutput } from './client-lease.js';
+import { holdsModel, leaseOf, type HoldInput, type HoldOutput } from './holds-model.js';
+import type { Operation } from './linearizable.js';
+import { isLeaseInput, LeaseLife } from './lives.js';
+import { complaints, type Circumstances } from './workload.js';
+
+/** Looks at who holds. */
+export interface Show {
+  readonly do: 'show';
+}
+
+/** The tokens of all holders. Each has held while it was looked; whoever held all the time is among them. */
+export interface Shown {
+  readonly tokens: readonly number[];
+}
+
+export type LineInput = HoldInput | Show | LeaseInput;
+export type LineOutput = HoldOutput | Shown | LeaseOutput;
+export type LineOperation = Operation<LineInput, LineOutput>;
+
+type HoldOperation = Operation<HoldInput, HoldOutput>;
+type Acquire = HoldInput & { do: 'acquire' };
+
+/** Who asks when all others have gone. */
+export const AFTERWARDS = 'afterwards';
+
+/** All that one `by` has asked for and was told. */
+interface Hold {
+  readonly by: string;
+  readonly client: string;
+  readonly reads: boolean;
+  readonly permits: number;
+  readonly asked: number;
+  readonly token: number;
+  readonly tokens: ReadonlySet<number>;
+  readonly told: number;
+  /** Not after `told` when it may not even then be believed. */
+  readonly believedUntil: number;
+}
+
+/** @param limit permits that there are */
+export function holdComplaints(
+  operations: readonly LineOperation[],
+  limit: number,
+  circumstances: Circumstances = {},
+): string[] {
+  const leases = LeaseLife.of(operations, circumstances.touchLagMs);
+  const looks = operations.flatMap(({ begin, end, client, output }) =>
+    output !== undefined && 'tokens' in output ? [{ begin, end, client, tokens: output.tokens }] : [],
+  );
+  const own = operations.filter((one): one is HoldOperation => !isLeaseInput(one.input) && one.input.do !== 'show');
+  const seen = looks.flatMap(({ tokens, ...look }) =>
+    tokens.map((token): HoldOperation => ({ ...look, input: { do: 'see', token }, output: { done: true } })),
+  );
+  const holds = holdsOf(own, leases);
+  return [
+    ...tokensGivenTwice(holds),
+    ...overlappingBeliefs(holds, limit),
+    ...(limit === 1 ? tokensOutOfOrder(holds) : []),
+    ...notShown(holds, looks),
+    ...stuckInTheEnd(own),
+    ...complaints(holdsModel(limit), withWhatMayHappen([...own, ...seen], leases)),
+  ];
+}
+
+function holdsOf(operations: readonly HoldOperation[], leases: ReadonlyMap<string, LeaseLife>): Hold[] {
+  const found: Hold[] = [];
+  const byHold = new Map<string, HoldOperation[]>();
+  for (const operation of operations) {
+    const { input } = operation;
+    if ('by' in input) byHold.set(input.by, [...(byHold.get(input.by) ?? []), operation]);
+  }
+  for (const [by, ofOne] of byHold) {
+    const acquires = ofOne.filter((one): one is Operation<Acquire, HoldOutput> => one.input.do === 'acquire');
+    const grants = acquires.flatMap(({ client, end, input, output }) =>
+      output !== undefined && 'token' in output ? [{ client, input, told: end, token: output.token }] : [],
+    );
+    const [first] = grants.sort((a, b) => a.told - b.told);
+    if (first === undefined) continue;
+    const released = Math.min(...ofOne.filter(({ input }) => input.do === 'release').map(({ begin }) => begin));
+    found.push({
+      by,
+      client: first.client,
+      reads: first.input.reads ?? false,
+      permits: first.input.permits ?? 1,
+      asked: Math.min(...acquires.map(({ begin }) => begin)),
+      token: first.token,
+      tokens: new Set(grants.map(({ token }) => token)),
+      told: first.told,
+      believedUntil: Math.min(released, leases.get(leaseOf(by))?.believedFrom(first.told) ?? Infinity),
+    });
+  }
+  return found;
+}
+
+function exclude(a: Hold, b: Hold): boolean {
+  return !(a.reads && b.reads);
+}
+
+function tokensGivenTwice(holds: readonly Hold[]): string[] {
+  const found: string[] = [];
+  const holders = new Map<number, Hold>();
+  for (const hold of holds) {
+    if (hold.tokens.size > 1) found.push(`${hold.by} was given several tokens: ${[...hold.tokens].join(', ')}`);
+    const other = holders.get(hold.token);
+    if (other !== undefined) found.push(`the token ${hold.token} was given to ${other.by} and to ${hold.by}`);
+    holders.set(hold.token, hold);
+  }
+  return found;
+}
+
+function overlappingBeliefs(holds: readonly Hold[], limit: number): string[] {
+  const found: string[] = [];
+  const believed = holds.filter(({ told, believedUntil }) => believedUntil > told).sort((a, b) => a.told - b.told);
+  for (const hold of believed) {
+    // All that are believed in when this one begins to be.
+    const beside = believed.filter(
+      (other) => other !== hold && other.told <= hold.told && other.believedUntil > hold.told && exclude(other, hold),
+    );
+    if (beside.reduce((sum, { permits }) => sum + permits, hold.permits) <= limit || beside.length === 0) continue;
+    found.push(
+      `${hold.by} was told at ${hold.told.toFixed(1)} that it holds (${hold.token}), while others believed it of themselves: ` +
+        beside
+          .map(
+            ({ by, token, told, believedUntil }) =>
+              `${by} (${token}) from ${told.toFixed(1)} to ${believedUntil.toFixed(1)}`,
+          )
+          .join(', '),
+    );
+  }
+  return found;
+}
+
+function tokensOutOfOrder(holds: readonly Hold[]): string[] {
+  return holds.flatMap((hold) =>
+    holds
+      .filter((other) => other.told < hold.asked && other.token >= hold.token && exclude(other, hold))
+      .map((other) => `${hold.by} was given ${hold.token} after ${other.by} had been told of ${other.token}`),
+  );
+}
+
+function notShown(holds: readonly Hold[], looks: readonly (Shown & { begin: number; end: number })[]): string[] {
+  return looks.flatMap(({ begin, end, tokens }) =>
+    holds
+      .filter(({ told, token, believedUntil }) => told < begin && believedUntil > end && !tokens.includes(token))
+      .map(({ by, token }) => `${by} held (${token}) from ${begin.toFixed(1)} to ${end.toFixed(1)} and was not shown`),
+  );
+}
+
+function stuckInTheEnd(operations: readonly HoldOperation[]): string[] {
+  const asked = operations.filter(({ client, input }) => client === AFTERWARDS && input.do === 'acquire');
+  const granted = asked.some(({ output }) => output !== undefined && 'token' in output);
+  return asked.length > 0 && !granted ? ['nobody is granted any more, although all others have gone'] : [];
+}
+
+/** With the ends of leases, and with what may become of requests that their clients gave up. */
+export function withWhatMayHappen(
+  operations: readonly HoldOperation[],
+  leases: ReadonlyMap<string, LeaseLife>,
+): HoldOperation[] {
+  const ends = [...leases.values()].map(({ name, client, ends }): HoldOperation => ({
+    client,
+    ...ends,
+    input: { do: 'end', by: name },
+    output: undefined,
+  }));
+  const later = operations.flatMap(({ client, begin, input, output }): HoldOperation[] => {
+    if (input.do !== 'acquire' || (output !== undefined && !('kept' in output))) return [];
+    const open = { client, begin, end: Infinity, output: undefined };
+    const giveBack = { ...open, input: { do: 'giveBack', by: input.by } } as const;
+    // Its place comes to hold when the one in front leaves.
+    return output === undefined ? [giveBack] : [{ ...open, input }, giveBack];
+  });
+  return [...operations, ...ends, ...later];
+}

@@ -1,0 +1,72 @@
+/** What a history tells of the leases that were used on its object. */
+import type { LeaseInput } from './client-lease.js';
+import type { Operation } from './linearizable.js';
+
+interface Life {
+  readonly begin: number;
+  readonly end: number;
+  readonly ttlMs: number;
+}
+
+const FACTS: readonly string[] = ['live', 'lose', 'leave'] satisfies LeaseInput['do'][];
+
+export function isLeaseInput(input: { readonly do: string }): input is LeaseInput {
+  return FACTS.includes(input.do);
+}
+
+export class LeaseLife {
+  /** In the order in which its client was told. */
+  readonly #lives: Life[] = [];
+  /** The newest sign of life was asked for then. */
+  #seen = -Infinity;
+  /** When its client took it for lost, or sent the request to end it. */
+  #over = Infinity;
+  #left: { begin: number; end: number } | undefined;
+
+  constructor(
+    readonly name: string,
+    readonly client: string,
+  ) {}
+
+  /**
+   * @param touchLagMs a server of the ensemble may keep it to itself for so long that a lease was touched, and take it along when it dies: a
+   *   heartbeat counts when a later one shows that this time is over
+   */
+  static of(
+    operations: readonly Operation<{ readonly do: string }, unknown>[],
+    touchLagMs = 0,
+  ): Map<string, LeaseLife> {
+    const leases = new Map<string, LeaseLife>();
+    const sorted = [...operations].sort((a, b) => a.end - b.end);
+    const newest = new Map<string, number>();
+    for (const { input, begin } of sorted)
+      if (isLeaseInput(input) && input.do === 'live')
+        newest.set(input.lease, Math.max(begin, newest.get(input.lease) ?? 0));
+    for (const { input, client, begin, end } of sorted) {
+      if (!isLeaseInput(input)) continue;
+      const lease = leases.get(input.lease) ?? new LeaseLife(input.lease, client);
+      leases.set(input.lease, lease);
+      if (input.do === 'live') lease.#seen = Math.max(lease.#seen, begin);
+      if (input.do !== 'live') lease.#over = Math.min(lease.#over, begin);
+      else if (input.created === true || (newest.get(input.lease) as number) >= end + touchLagMs || touchLagMs === 0)
+        lease.#lives.push({ begin, end, ttlMs: input.ttlMs });
+      if (input.do === 'leave') lease.#left = { begin, end };
+    }
+    return leases;
+  }
+
+  /** Until when its client may take it for alive, that was told something at `from`; not after `from` when it may not even then. */
+  believedFrom(from: number): number {
+    let until = -Infinity;
+    for (const { begin, end, ttlMs } of this.#lives) {
+      if (end > from && end > until) break;
+      until = Math.max(until, begin + ttlMs);
+    }
+    return Math.min(until, this.#over);
+  }
+
+  /** When it can have ended: not before the last that is known of its life. */
+  get ends(): { begin: number; end: number } {
+    return { begin: this.#seen, end: this.#left?.end ?? Infinity };
+  }
+}
