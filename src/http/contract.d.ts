@@ -117,6 +117,7 @@ export interface paths {
          *     | `lost` | a hold is gone although the lease lives: `kind`, `name`, `holdId`, `reason` |
          *     | `expired` | the lease has ended; the last event |
          *     | `reconnect` | the stream ends here; open it again, at any replica |
+         *     | `problem` | the stream fails, with `zookeeper-unavailable` when the lease could not be heartbeated from here for two thirds of its TTL: open it at another replica at once, a third is left |
          *
          *     A comment every 15 seconds keeps proxies from closing the stream. Scope: `use` on leases.
          */

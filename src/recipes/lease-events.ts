@@ -7,6 +7,9 @@
  * elsewhere knows, one that did not must learn it. What was asked back, or broken, is read too, after the holds: so a hold that was broken is
  * never reported as missing, and each is told once per stream, also to one that is opened later.
  *
+ * While the stream is open its reader has no other sign of its lease. So when nothing could be heard of ZooKeeper for two thirds of the TTL
+ * the stream fails, rather than being silent while the lease ends: a third is left to open it at another replica (protocol C12; Consul #18271).
+ *
  * Claims of messages come and go by the thousand, and who claims is told so: they are in the first event and not followed.
  *
  * A candidate for whom no request waits leads when those before it have gone, and nobody writes to its node then. So the stream
@@ -40,8 +43,13 @@ export type LeaseEvent =
   | { event: 'expired' };
 
 const LOOKS_PER_TTL = 3;
+/** Of the TTL, since the sending of the last heartbeat that was answered. */
+const SILENCE_MAX = 2 / 3;
 
-/** Calls `emit` with the lease as it is, then with every change, until the signal is aborted or the lease has ended. */
+/**
+ * Calls `emit` with the lease as it is, then with every change, until the signal is aborted or the lease has ended.
+ * @throws NoReplyError when the lease could not be kept alive from here for so long that its end is near
+ */
 export async function followLease(
   context: Coordination,
   observers: LineObservers,
@@ -66,11 +74,15 @@ async function follow(
 ): Promise<void> {
   let known: Map<string, OwnHold> | undefined;
   const told = new Map<string, string>();
+  const silenceMaxMs = lease.ttlMs * SILENCE_MAX;
+  let heartbeatAt = performance.now();
   while (!signal.aborted) {
     const changed = nextChange(context, elections, lease, signal);
     try {
-      const deadline = performance.now() + (lease.ttlMs * 2) / LOOKS_PER_TTL;
-      const { record, paths, expiresAt } = await context.leases.show(lease, deadline);
+      const sentAt = performance.now();
+      const { record, paths, expiresAt } = await context.leases.show(lease, heartbeatAt + silenceMaxMs);
+      heartbeatAt = sentAt;
+      const deadline = heartbeatAt + silenceMaxMs;
       const holds = await describeHolds(context, lease, paths, deadline);
       const [, notices] = await Promise.all([
         context.control.sync(context.layout.revocations, deadline),
@@ -88,7 +100,7 @@ async function follow(
       elections.observe(holds.filter(({ kind, held }) => kind === 'election' && !held));
     } catch (error) {
       if (error instanceof LeaseExpiredError) return emit({ event: 'expired' });
-      if (!(error instanceof NoReplyError)) throw error;
+      if (!(error instanceof NoReplyError) || performance.now() >= heartbeatAt + silenceMaxMs) throw error;
     }
     await changed;
   }
