@@ -14,12 +14,13 @@ import type { Clock } from '../time.js';
 import { writeAnswer } from './answer.js';
 import type { Authentication } from './auth.js';
 import { Call } from './call.js';
+import { headerOf } from './call-exchange.js';
 import { corsHeaders } from './cors.js';
 import { ANONYMOUS } from './credentials.js';
 import { serveEvents, STREAM_TUNING, type StreamTuning } from './events.js';
 import type { Answer, EventStream, Handler, Routes } from './exchange.js';
 import { createFace, type Face, type Serve } from './express-face.js';
-import { headerOf, Intake, type IntakeLimits } from './intake.js';
+import { Intake, type IntakeLimits } from './intake.js';
 import { openApi, type Operation } from './openapi.js';
 import { problemOf } from './problem.js';
 import { auditLog, recordCall, type Recorders } from './record.js';
@@ -155,8 +156,8 @@ class Frame {
     const found = match.operation.isPublic ? ANONYMOUS : authentication.authenticate(request.headers);
     const credential = found instanceof Promise ? await found : found;
     call.credential = credential;
-    const exchange = await this.#intake.read(call, match, target, credential);
-    return this.#handler(match.operation)(exchange);
+    const read = this.#intake.read(call, match, target, credential);
+    return this.#handler(match.operation)(read instanceof Promise ? await read : read);
   }
 
   #handler({ operationId }: Operation): Handler {

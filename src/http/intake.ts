@@ -8,15 +8,17 @@ import type { Clock } from '../time.js';
 import { negotiate } from './accept.js';
 import { readJsonBody, readRawBody } from './body.js';
 import type { Call } from './call.js';
+import { CallExchange } from './call-exchange.js';
 import type { Credential } from './credentials.js';
-import type { Exchange, Scope, Thing } from './exchange.js';
-import type { Operation } from './openapi.js';
+import type { Exchange } from './exchange.js';
 import type { RequestTarget } from './request-target.js';
 import type { Found } from './router.js';
 import { PrincipalLimits, type PrincipalLimitsConfig } from './principal-limits.js';
 import type { OperationValidator, Validators } from './validation.js';
 
 export type IntakeLimits = Pick<Config, 'maxWaiters' | 'requestTimeoutMs' | 'maxBodyBytes'> & PrincipalLimitsConfig;
+
+type MaybePromise<T> = T | Promise<T>;
 
 export class Intake {
   readonly #limits: IntakeLimits;
@@ -37,47 +39,28 @@ export class Intake {
     return this.#waiters;
   }
 
-  /** @throws PosternError for what the contract or a limit forbids. */
-  async read(
+  /**
+   * At once where there is no body to wait for.
+   * @throws PosternError for what the contract or a limit forbids.
+   */
+  read(
     call: Call,
     { operation, params }: Found,
     target: RequestTarget,
     credential: Credential,
-  ): Promise<Exchange> {
+  ): MaybePromise<Exchange> {
     const { headers } = call.request;
     if (operation.rateLimited) this.#principals.admitRequest(credential.principal.id);
     const type = negotiate(headers.accept, operation.types);
     if (type === undefined && operation.types.length > 0) throw notAcceptable(operation.types);
     const validator = this.#validators.get(operation.operationId) as OperationValidator;
     const query = validator.checkTarget(params, target.query(), headers);
-    const body = await this.#readBody(call, operation, validator);
-    const wantsEvents = type === 'text/event-stream';
-    call.streams = wantsEvents;
-    if (wantsEvents || isWaiting(query) || isWaiting(body)) this.#admitWaiter(call, credential.principal.id);
-    return {
-      operationId: operation.operationId,
-      params,
-      query,
-      body,
-      headers,
-      principal: credential.principal,
-      namespace: headerOf(headers['namespace']),
-      leaseToken: headerOf(headers['lease-token']),
-      idempotencyKey: headerOf(headers['idempotency-key']),
-      traceId: call.traceId,
-      receivedAt: call.receivedAt,
-      deadline: call.receivedAt + this.#limits.requestTimeoutMs,
-      get signal() {
-        return call.signal;
-      },
-      wantsEvents,
-      authorize(scope, namespace, thing) {
-        call.namespace = namespace;
-        if (scope === 'admin') call.administers ??= { kind: operation.kind, asked: { ...query, ...(body as object) } };
-        authorize(credential, [scope].flat(), namespace, thingOf(operation, params, thing));
-      },
-      allows: (scope, namespace, { kind = operation.kind, name }) => credential.allows(kind, scope, namespace, name),
+    call.streams = type === 'text/event-stream';
+    const admit = (body: unknown): Exchange => {
+      if (call.streams || isWaiting(query) || isWaiting(body)) this.#admitWaiter(call, credential.principal.id);
+      return new CallExchange(call, operation, params, credential, query, body, this.#limits.requestTimeoutMs);
     };
+    return operation.body === undefined ? admit({}) : this.#readBody(call, operation.body, validator).then(admit);
   }
 
   /** When the call is over. */
@@ -87,10 +70,9 @@ export class Intake {
     this.#principals.closeWait(call.credential?.principal.id ?? '', call.streams ? 'streams' : 'waits');
   }
 
-  async #readBody(call: Call, operation: Operation, validator: OperationValidator): Promise<unknown> {
-    if (operation.body === undefined) return {};
+  async #readBody(call: Call, kind: 'json' | 'raw', validator: OperationValidator): Promise<unknown> {
     const options = { maxBytes: this.#limits.maxBodyBytes, onReading: () => call.sendContinue() };
-    if (operation.body === 'raw') return readRawBody(call.request, options);
+    if (kind === 'raw') return readRawBody(call.request, options);
     const { value, bytes } = await readJsonBody(call.request, options);
     validator.checkBody(value, bytes);
     return value;
@@ -111,41 +93,8 @@ export class Intake {
   }
 }
 
-/** An empty header is no header: that is what a shell makes of an empty variable. */
-export function headerOf(value: string | string[] | undefined): string | undefined {
-  return typeof value === 'string' && value !== '' ? value : undefined;
-}
-
 function isWaiting(values: unknown): boolean {
   return Number((values as { waitMs?: unknown }).waitMs ?? 0) > 0;
-}
-
-/** Parameters of paths that are the name of the thing that the operation is about. */
-const NAMING = ['name', 'key', 'leaseId'] as const;
-
-function thingOf(
-  { kind }: Operation,
-  params: Found['params'],
-  thing: Thing | undefined,
-): Partial<Thing> & { kind: string } {
-  if (thing !== undefined) return { kind, ...thing };
-  const naming = NAMING.find((parameter) => params[parameter] !== undefined);
-  return naming === undefined ? { kind } : { kind, name: params[naming] as string };
-}
-
-function authorize(
-  credential: Credential,
-  scopes: readonly Scope[],
-  namespace: string,
-  { kind, name }: Partial<Thing> & { kind: string },
-): void {
-  if (scopes.some((scope) => credential.allows(kind, scope, namespace, name))) return;
-  const what = name === undefined ? `${kind}s` : `the ${kind} "${name}"`;
-  throw new PosternError(
-    'forbidden',
-    `This needs the scope ${scopes.map((scope) => `"${scope}"`).join(' or ')} on ${what} in the namespace "${namespace}".`,
-    { members: { scope: scopes[0], kind, namespace, ...(name === undefined ? {} : { name }) } },
-  );
 }
 
 function notAcceptable(types: readonly string[]): PosternError {

@@ -40,11 +40,12 @@ export class Router {
 
   /** `segments` are the decoded parts of the path between its slashes. HEAD is served like GET. */
   match(method: string, segments: readonly string[]): Match {
-    const ends = endsOf(this.#root, segments, {});
+    const ends: End[] = [];
+    collectEnds(this.#root, segments, 0, undefined, ends);
     const wanted = method === 'HEAD' ? 'GET' : method;
-    for (const { operations, params } of ends) {
+    for (const { operations, bound } of ends) {
       const operation = operations.get(wanted);
-      if (operation !== undefined) return { operation, params };
+      if (operation !== undefined) return { operation, params: paramsOf(bound) };
     }
     return ends.length === 0 ? undefined : { allow: allowOf(ends.flatMap(({ operations }) => [...operations.keys()])) };
   }
@@ -53,21 +54,37 @@ export class Router {
 /** The parameter whose values are the choice of clients; ids are made here, and are like no fixed segment. */
 const CHOSEN = 'name';
 
-interface End {
-  operations: ReadonlyMap<string, Operation>;
-  params: Record<string, string>;
+/** A parameter and its value, behind those that stand before it in the path. */
+interface Bound {
+  readonly name: string;
+  readonly value: string;
+  readonly before: Bound | undefined;
 }
 
-/** Where the segments lead to, the most fixed one first. */
-function endsOf(node: Node, segments: readonly string[], params: Record<string, string>): End[] {
-  const [segment, ...rest] = segments;
-  if (segment === undefined) return node.operations === undefined ? [] : [{ operations: node.operations, params }];
+interface End {
+  readonly operations: ReadonlyMap<string, Operation>;
+  readonly bound: Bound | undefined;
+}
+
+/** Where the segments from `at` lead to, the most fixed one first. */
+function collectEnds(node: Node, segments: readonly string[], at: number, bound: Bound | undefined, ends: End[]): void {
+  const segment = segments[at];
+  if (segment === undefined) {
+    if (node.operations !== undefined) ends.push({ operations: node.operations, bound });
+    return;
+  }
   const fixed = node.fixed.get(segment);
-  const ends = fixed === undefined ? [] : endsOf(fixed, rest, params);
-  if (node.parameter === undefined || (fixed !== undefined && node.parameter.name !== CHOSEN)) return ends;
-  const { name, node: next, rest: takesRest } = node.parameter;
-  const [value, behind] = takesRest ? [segments.join('/'), []] : [segment, rest];
-  return [...ends, ...endsOf(next, behind, { ...params, [name]: value })];
+  if (fixed !== undefined) collectEnds(fixed, segments, at + 1, bound, ends);
+  if (node.parameter === undefined || (fixed !== undefined && node.parameter.name !== CHOSEN)) return;
+  const { name, node: next, rest } = node.parameter;
+  const value = rest ? segments.slice(at).join('/') : segment;
+  collectEnds(next, segments, rest ? segments.length : at + 1, { name, value, before: bound }, ends);
+}
+
+function paramsOf(bound: Bound | undefined): Record<string, string> {
+  const params: Record<string, string> = {};
+  for (let one = bound; one !== undefined; one = one.before) params[one.name] = one.value;
+  return params;
 }
 
 /** @param rest the parameter, if any, that takes all the segments that are left */

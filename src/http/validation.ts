@@ -50,23 +50,33 @@ function operationValidator(document: Document, operation: Operation, tools: Too
   const converters = convertersOf(document, operation);
   const headers = operation.parameters
     .filter((one) => one.in === 'header')
-    .map(({ name, required }) => ({ name, required }));
+    .map(({ name, required }) => ({ name, lower: name.toLowerCase(), required: required === true }));
+  const needsHeaders = headers.some(({ required }) => required);
+  /** What a request without a query gets. */
+  let unasked: Values | undefined;
+  const checkQuery = (given: ReadonlyMap<string, string>): Values => {
+    if (given.size === 0 && unasked !== undefined) return unasked;
+    // Without a prototype: the caller chooses these names.
+    const values = Object.create(null) as Values;
+    for (const [name, text] of given) values[name] = converters.get(name)?.(text) ?? text;
+    query(values);
+    if (given.size === 0) unasked = Object.freeze(values);
+    return values;
+  };
+  const hasPath = operation.parameters.some((one) => one.in === 'path');
 
   return {
     checkTarget(params, given, requestHeaders) {
-      path(params);
-      // Without a prototype: the caller chooses these names.
-      const values = Object.create(null) as Values;
-      for (const [name, text] of given) values[name] = converters.get(name)?.(text) ?? text;
-      query(values);
-      const present: Values = {};
-      for (const { name, required } of headers) {
-        const value = requestHeaders[name.toLowerCase()];
+      if (hasPath) path(params);
+      const values = checkQuery(given);
+      let present: Values | undefined;
+      for (const { name, lower, required } of headers) {
+        const value = requestHeaders[lower];
         // A shell sends an empty header for an empty variable.
-        if (value !== undefined && value !== '') present[name] = value;
-        else if (required === true && name === 'Lease-Token') throw leaseTokenRequired();
+        if (value !== undefined && value !== '') (present ??= {})[name] = value;
+        else if (required && name === 'Lease-Token') throw leaseTokenRequired();
       }
-      header(present);
+      if (present !== undefined || needsHeaders) header(present ?? {});
       return values;
     },
     checkBody(value, bytes) {

@@ -11,7 +11,7 @@ import { endReason } from '../../time.js';
 import type { RawBody } from '../body.js';
 import type { components } from '../contract.js';
 import type { Answer, EventStream, Exchange, Routes } from '../exchange.js';
-import { headerOf } from '../intake.js';
+import { headerOf } from '../call-exchange.js';
 import { batchOf, etagsOf } from './config-batch.js';
 import { describeKey, keyStream, prefixStream } from './config-streams.js';
 import { matchesEtag } from './etag.js';
