@@ -14,11 +14,11 @@ import { ask, type Recorder, type Scene } from './workload.js';
 
 export type LeaseInput =
   /** It was created, or a heartbeat was answered: it lives for `ttlMs` from the begin of this on. */
-  | { readonly do: 'live'; readonly lease: string; readonly ttlMs: number; readonly created?: true }
+  | { readonly do: 'lease-lives'; readonly lease: string; readonly ttlMs: number; readonly created?: true }
   /** Its client gave it up: it was told that it has ended, or could not tell that it lives. */
-  | { readonly do: 'lose'; readonly lease: string }
+  | { readonly do: 'lease-lost'; readonly lease: string }
   /** Its client ended it. */
-  | { readonly do: 'leave'; readonly lease: string };
+  | { readonly do: 'lease-left'; readonly lease: string };
 
 export type LeaseOutput = { readonly ok: true };
 
@@ -32,7 +32,7 @@ const RETRY_MS = 50;
 interface Life {
   readonly begin: number;
   readonly end: number;
-  readonly input: LeaseInput & { do: 'live' };
+  readonly input: LeaseInput & { do: 'lease-lives' };
 }
 
 type LeaseRecorder = Pick<Recorder<LeaseInput, LeaseOutput>, 'add'>;
@@ -70,7 +70,7 @@ export class ClientLease {
       const body = { ttlMs, requestId: name.replace(/[^A-Za-z0-9._~-]/g, '-').slice(-64), label: client };
       const reply = await ask(scene.replica(), 'POST', '/v1/leases', { body }).catch(unlessDone);
       if (reply?.status === 201) {
-        const life: Life = { begin, end: now(), input: { do: 'live', lease: name, ttlMs, created: true } };
+        const life: Life = { begin, end: now(), input: { do: 'lease-lives', lease: name, ttlMs, created: true } };
         const { leaseToken } = reply.body as { leaseToken: string };
         return new ClientLease(client, name, ttlMs, history, scene, leaseToken, life);
       }
@@ -103,7 +103,7 @@ export class ClientLease {
     this.#over = true;
     const at = now();
     for (const object of this.#objects)
-      this.#tell(object, { begin: at, end: at, input: { do: 'lose', lease: this.name } });
+      this.#tell(object, { begin: at, end: at, input: { do: 'lease-lost', lease: this.name } });
   }
 
   /** No heartbeat any more; nobody is told. */
@@ -115,7 +115,7 @@ export class ClientLease {
   async leave(): Promise<void> {
     this.#over = true;
     const begin = now();
-    const leave = { begin, end: Infinity, input: { do: 'leave', lease: this.name } } as const;
+    const leave = { begin, end: Infinity, input: { do: 'lease-left', lease: this.name } } as const;
     const reply = await ask(this.scene.replica(), 'DELETE', '/v1/leases/self', { leaseToken: this.leaseToken }).catch(
       unlessDone,
     );
@@ -146,7 +146,7 @@ export class ClientLease {
     const { leaseToken, lost } = reply.body as { leaseToken?: string; lost: unknown[] };
     if (lost.length > 0) throw new Error(`holds are lost that nobody broke: ${JSON.stringify(lost)}`);
     this.leaseToken = leaseToken ?? this.leaseToken;
-    this.lastLife = { begin, end: now(), input: { do: 'live', lease: this.name, ttlMs: this.ttlMs } };
+    this.lastLife = { begin, end: now(), input: { do: 'lease-lives', lease: this.name, ttlMs: this.ttlMs } };
     for (const object of this.#objects) this.#tell(object, this.lastLife);
   }
 

@@ -21,7 +21,7 @@ class Told {
         client,
         at,
         at + 1,
-        { do: 'live', lease: client, ttlMs: TTL_MS, ...(i === 0 && { created: true }) },
+        { do: 'lease-lives', lease: client, ttlMs: TTL_MS, ...(i === 0 && { created: true }) },
         { ok: true },
       );
     return this;
@@ -45,7 +45,7 @@ class Told {
     return this.add('looker', begin, end, { do: 'show' }, { tokens });
   }
 
-  complaints(limit = 1, circumstances: Circumstances = {}): string[] {
+  complaints(limit = 1, circumstances: Circumstances = { touchLagMs: 0 }): string[] {
     return holdComplaints(this.operations, limit, circumstances);
   }
 }
@@ -74,9 +74,9 @@ describe('what a client may believe', () => {
     expect(late.complaints()).toEqual([]);
     // Or was told of its end.
     const lost = told().lease('a', 0).lease('b', 0, 50).acquire('a', 2, 5, 10).acquire('b', 60, 99, 11);
-    expect(lost.add('a', 90, 90, { do: 'lose', lease: 'a' }, { ok: true }).complaints()).toEqual([]);
+    expect(lost.add('a', 90, 90, { do: 'lease-lost', lease: 'a' }, { ok: true }).complaints()).toEqual([]);
     const left = told().lease('a', 0).lease('b', 0, 50).acquire('a', 2, 5, 10).acquire('b', 60, 99, 11);
-    expect(left.add('a', 70, 90, { do: 'leave', lease: 'a' }, { ok: true }).complaints()).toEqual([]);
+    expect(left.add('a', 70, 90, { do: 'lease-left', lease: 'a' }, { ok: true }).complaints()).toEqual([]);
   });
 
   it('reaches as far as the last heartbeat that was answered, and not over a gap between them', () => {
@@ -167,7 +167,7 @@ describe('a request that its client gave up', () => {
   });
 
   it('gets nothing after its lease has ended', () => {
-    const left = stopped().add('a', 41, 42, { do: 'leave', lease: 'a' }, { ok: true });
+    const left = stopped().add('a', 41, 42, { do: 'lease-left', lease: 'a' }, { ok: true });
     expect(left.show(43, 44, 10).complaints()[0]).toContain('not linearizable');
   });
 });

@@ -6,11 +6,14 @@ import { checkLinearizable, type Model, type Operation } from './linearizable.js
 import {
   barrierModel,
   counterModel,
+  groupModel,
   queueModel,
   registerModel,
   transactionModel,
   type CounterInput,
   type CounterOutput,
+  type GroupInput,
+  type GroupOutput,
   type QueueInput,
   type QueueOutput,
   type TransactionInput,
@@ -233,6 +236,40 @@ describe('a queue', () => {
   });
 });
 
+describe('a name in a group', () => {
+  const join = (by: string, at: number, output: GroupOutput = { done: true }): Told<GroupInput, GroupOutput> => [
+    by,
+    at,
+    at + 1,
+    { do: 'join', member: 'm', by, value: by },
+    output,
+  ];
+  const look = (value: string | null, at: number): Told<GroupInput, GroupOutput> => [
+    'l',
+    at,
+    at + 1,
+    { do: 'look', member: 'm' },
+    { value },
+  ];
+  const end: Told<GroupInput, GroupOutput> = ['a', 2, 3, { do: 'end', by: 'a' }];
+  const leave: Told<GroupInput, GroupOutput> = ['b', 2, 3, { do: 'leave', member: 'm', by: 'b' }, { done: true }];
+
+  it('belongs to one lease until that leaves or ends', () => {
+    expect(right(groupModel, join('a', 0), look('a', 2), join('b', 4, { refused: true }))).toBe(true);
+    expect(right(groupModel, join('a', 0), end, join('b', 4), look('b', 6))).toBe(true);
+    expect(right(groupModel, join('a', 0), join('b', 4))).toBe(false);
+    expect(right(groupModel, join('b', 4, { refused: true }))).toBe(false);
+    expect(right(groupModel, join('a', 0), leave)).toBe(false);
+  });
+
+  it('is gone with it', () => {
+    expect(right(groupModel, join('a', 0), end, look(null, 4))).toBe(true);
+    expect(right(groupModel, join('a', 0), end, look('a', 4))).toBe(false);
+    expect(right(groupModel, join('a', 0), look(null, 4))).toBe(false);
+    expect(right(groupModel, end, join('a', 4))).toBe(false);
+  });
+});
+
 describe('a barrier and a transaction', () => {
   it('is seen as it was left', () => {
     const look = (raised: boolean, at: number) =>
@@ -244,12 +281,12 @@ describe('a barrier and a transaction', () => {
 
   it('has one decision, and commits only when all have voted for it', () => {
     const two = transactionModel(2);
-    type State = TransactionOutput['state'];
+    type State = 'open' | 'committed' | 'aborted';
     const vote = (participant: string, at: number, state: State): Told<TransactionInput, TransactionOutput> => [
       participant,
       at,
       at + 1,
-      { do: 'vote', participant, vote: 'commit' },
+      { do: 'vote', participant, vote: 'commit', by: participant },
       { state },
     ];
     const look = (at: number, state: State): Told<TransactionInput, TransactionOutput> => [
@@ -265,6 +302,20 @@ describe('a barrier and a transaction', () => {
     expect(check(vote('a', 0, 'open'), look(2, 'committed'))).toBe(false);
     expect(check(vote('a', 0, 'open'), vote('b', 2, 'committed'), look(4, 'aborted'))).toBe(false);
     expect(check(vote('a', 0, 'open'), look(2, 'aborted'), vote('b', 4, 'committed'))).toBe(false);
+    // A participant was lost in between.
+    const end: Told<TransactionInput, TransactionOutput> = ['a', 2, 3, { do: 'end', by: 'a' }];
+    expect(check(vote('a', 0, 'open'), end, vote('b', 4, 'aborted'))).toBe(true);
+    expect(check(vote('a', 0, 'open'), end, vote('b', 4, 'committed'))).toBe(false);
+    expect(check(end, vote('a', 4, 'open'), vote('b', 6, 'committed'))).toBe(true);
+    // Somebody else is this participant.
+    const other: Told<TransactionInput, TransactionOutput> = [
+      'c',
+      2,
+      3,
+      { do: 'vote', participant: 'a', vote: 'abort', by: 'c' },
+      { refused: true },
+    ];
+    expect(check(vote('a', 0, 'open'), other, vote('b', 4, 'committed'))).toBe(true);
   });
 });
 

@@ -1,6 +1,10 @@
 /** What a history tells of the leases that were used on its object. */
 import type { LeaseInput } from './client-lease.js';
+import { timing } from '../support/timing.js';
 import type { Operation } from './linearizable.js';
+
+/** Half a tick: what a server of the ensemble may not have passed on. */
+const TOUCH_LAG_MS = timing.tickMs / 2;
 
 interface Life {
   readonly begin: number;
@@ -8,7 +12,7 @@ interface Life {
   readonly ttlMs: number;
 }
 
-const FACTS: readonly string[] = ['live', 'lose', 'leave'] satisfies LeaseInput['do'][];
+const FACTS: readonly string[] = ['lease-lives', 'lease-lost', 'lease-left'] satisfies LeaseInput['do'][];
 
 export function isLeaseInput(input: { readonly do: string }): input is LeaseInput {
   return FACTS.includes(input.do);
@@ -34,23 +38,23 @@ export class LeaseLife {
    */
   static of(
     operations: readonly Operation<{ readonly do: string }, unknown>[],
-    touchLagMs = 0,
+    touchLagMs = TOUCH_LAG_MS,
   ): Map<string, LeaseLife> {
     const leases = new Map<string, LeaseLife>();
     const sorted = [...operations].sort((a, b) => a.end - b.end);
     const newest = new Map<string, number>();
     for (const { input, begin } of sorted)
-      if (isLeaseInput(input) && input.do === 'live')
+      if (isLeaseInput(input) && input.do === 'lease-lives')
         newest.set(input.lease, Math.max(begin, newest.get(input.lease) ?? 0));
     for (const { input, client, begin, end } of sorted) {
       if (!isLeaseInput(input)) continue;
       const lease = leases.get(input.lease) ?? new LeaseLife(input.lease, client);
       leases.set(input.lease, lease);
-      if (input.do === 'live') lease.#seen = Math.max(lease.#seen, begin);
-      if (input.do !== 'live') lease.#over = Math.min(lease.#over, begin);
+      if (input.do === 'lease-lives') lease.#seen = Math.max(lease.#seen, begin);
+      if (input.do !== 'lease-lives') lease.#over = Math.min(lease.#over, begin);
       else if (input.created === true || (newest.get(input.lease) as number) >= end + touchLagMs || touchLagMs === 0)
         lease.#lives.push({ begin, end, ttlMs: input.ttlMs });
-      if (input.do === 'leave') lease.#left = { begin, end };
+      if (input.do === 'lease-left') lease.#left = { begin, end };
     }
     return leases;
   }

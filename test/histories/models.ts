@@ -104,36 +104,103 @@ export const barrierModel: Model<boolean, BarrierInput, BarrierOutput> = {
   key: String,
 };
 
-// Two-phase commit: one decision, the same for everybody, and `commit` only when all have voted for it.
+// A name in a group: of one lease at a time, with the value that it shows.
+
+export type GroupInput =
+  | { readonly do: 'join'; readonly member: string; readonly by: string; readonly value: string }
+  | { readonly do: 'leave'; readonly member: string; readonly by: string }
+  | { readonly do: 'look'; readonly member: string }
+  /** A lease ends. */
+  | { readonly do: 'end'; readonly by: string };
+export type GroupOutput =
+  | { readonly done: true }
+  /** Another lease has the name. */
+  | { readonly refused: true }
+  | { readonly value: string | null };
+
+export interface Member {
+  readonly by: string | null;
+  readonly value: string | null;
+  readonly ended: readonly string[];
+}
+
+export const groupModel: Model<Member, GroupInput, GroupOutput> = {
+  initial: { by: null, value: null, ended: [] },
+  step(state, input, output) {
+    const nobody = { ...state, by: null, value: null };
+    const refused = output !== undefined && 'refused' in output;
+    if (input.do === 'look')
+      return output !== undefined && 'value' in output && output.value !== state.value ? undefined : state;
+    const others = state.by !== null && state.by !== input.by;
+    switch (input.do) {
+      case 'join': {
+        if (state.ended.includes(input.by)) return output === undefined || refused ? state : undefined;
+        if (others || refused) return others && (output === undefined || refused) ? state : undefined;
+        return { ...state, by: input.by, value: input.value };
+      }
+      case 'leave':
+        if (others || refused) return others && (output === undefined || refused) ? state : undefined;
+        return nobody;
+      case 'end':
+        return {
+          ...(state.by === input.by ? nobody : state),
+          ended: [...state.ended.filter((one) => one !== input.by), input.by].sort(),
+        };
+    }
+  },
+  key: ({ by, value, ended }) => JSON.stringify([by, value, ended]),
+};
+
+// Two-phase commit: one decision, the same for everybody, and `commit` only when all have voted for it and no lease of theirs has ended.
 
 export type TransactionInput =
-  | { readonly do: 'vote'; readonly participant: string; readonly vote: 'commit' | 'abort' }
+  | { readonly do: 'vote'; readonly participant: string; readonly vote: 'commit' | 'abort'; readonly by: string }
   | { readonly do: 'abort' }
-  | { readonly do: 'look' };
-export type TransactionOutput = { readonly state: 'open' | 'committed' | 'aborted' };
+  | { readonly do: 'look' }
+  /** A lease ends. */
+  | { readonly do: 'end'; readonly by: string };
+export type TransactionOutput =
+  | { readonly state: 'open' | 'committed' | 'aborted' }
+  /** Another lease is this participant, or has voted otherwise. */
+  | { readonly refused: true };
 
 export interface TransactionState {
-  readonly votes: readonly string[];
+  /** By participant: the lease that voted to commit. */
+  readonly votes: Readonly<Record<string, string>>;
+  /** A lease that had voted has ended: nobody can commit any more. */
+  readonly lost: boolean;
   readonly decision: 'open' | 'committed' | 'aborted';
 }
 
 export function transactionModel(participants: number): Model<TransactionState, TransactionInput, TransactionOutput> {
   return {
-    initial: { votes: [], decision: 'open' },
+    initial: { votes: {}, lost: false, decision: 'open' },
     step(state, input, output) {
-      let { votes, decision } = state;
+      let { votes, lost, decision } = state;
+      if (input.do === 'end') {
+        if (decision === 'open' && Object.values(votes).includes(input.by)) lost = true;
+        return { votes, lost, decision };
+      }
+      if (output !== undefined && 'refused' in output) return state;
       if (decision === 'open' && input.do === 'vote') {
+        const voted = votes[input.participant];
+        if (voted !== undefined && voted !== input.by)
+          return output?.state === 'aborted'
+            ? { votes, lost, decision: 'aborted' }
+            : output === undefined
+              ? state
+              : undefined;
         if (input.vote === 'abort') decision = 'aborted';
-        else if (!votes.includes(input.participant)) votes = [...votes, input.participant].sort();
+        else votes = { ...votes, [input.participant]: input.by };
       }
       if (decision === 'open' && input.do === 'abort') decision = 'aborted';
       // Whoever finds that all have voted decides; that can be told before it is done.
-      const all = votes.length === participants;
-      if (decision === 'open' && all && output?.state === 'committed') decision = 'committed';
+      const all = Object.keys(votes).length === participants;
+      if (decision === 'open' && all && !lost && output?.state === 'committed') decision = 'committed';
       // A participant that was lost, or the deadline, aborts whatever is open.
       if (decision === 'open' && output?.state === 'aborted') decision = 'aborted';
-      return output === undefined || output.state === decision ? { votes, decision } : undefined;
+      return output === undefined || output.state === decision ? { votes, lost, decision } : undefined;
     },
-    key: ({ votes, decision }) => `${decision}:${votes.join(',')}`,
+    key: ({ votes, lost, decision }) => JSON.stringify([decision, lost, Object.entries(votes).sort()]),
   };
 }

@@ -28,8 +28,8 @@ export const TTL_MS = 3_000;
 /** What was going on while a history was recorded, for checks that depend on it. */
 export interface Circumstances {
   /**
-   * For how long a server of the ensemble keeps it to itself that a session was touched (half a tick): what it had not passed on is lost with it. 0, the
-   * default, when no server dies or is cut off.
+   * For how long a server of the ensemble keeps it to itself that a session was touched: what it had not passed on is lost with it. Half a tick of the
+   * tests, unless no server dies or is cut off: 0.
    */
   readonly touchLagMs?: number;
   /** When something was disturbed: no progress is promised then. Without it nothing is said about progress before the end. */
@@ -91,6 +91,12 @@ export async function ask(
   const { outcome } = reply.body as { outcome?: string };
   if (outcome === 'unknown') return undefined;
   throw new NotApplied();
+}
+
+/** @throws Error for an answer that nothing in a workload should get */
+export function expected(reply: Reply, statuses: readonly number[]): Reply {
+  if (statuses.includes(reply.status)) return reply;
+  throw new Error(`answered ${reply.status}: ${JSON.stringify(reply.body)}`);
 }
 
 /** What the model says of a history, as complaints. */

@@ -1,12 +1,16 @@
 /** All workloads, by kind. */
 import type { Workload } from '../workload.js';
+import { barrier } from './barrier.js';
+import { claims } from './claims.js';
 import { config } from './config.js';
 import { counter } from './counter.js';
 import { election } from './election.js';
+import { group } from './group.js';
 import { lock } from './lock.js';
 import { queue } from './queue.js';
 import { rwlock } from './rwlock.js';
 import { semaphore } from './semaphore.js';
+import { transaction } from './transaction.js';
 
 /** Who runs them all looks into no operation. */
 export const workloads: Readonly<Record<string, Workload<unknown, unknown>>> = {
@@ -17,4 +21,8 @@ export const workloads: Readonly<Record<string, Workload<unknown, unknown>>> = {
   semaphore,
   election,
   queue,
+  claims,
+  barrier,
+  group,
+  transaction,
 };

@@ -9,11 +9,13 @@
  *                    │ └ told nothing, or kept      │
  *                    └──────────release─────────────┘          refused, or the lease over: none
  */
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Client, Reply } from '../../support/client.js';
 import { ClientLease, unlessDone } from '../client-lease.js';
 
+import { now } from '../history.js';
 import { AFTERWARDS, holdComplaints, type LineInput, type LineOutput } from '../holds.js';
-import { ask, TTL_MS, type Recorder, type Scene, type Workload } from '../workload.js';
+import { ask, expected, TTL_MS, type Recorder, type Scene, type Workload } from '../workload.js';
 
 export interface Shape {
   readonly reads?: boolean;
@@ -53,7 +55,8 @@ interface Hold {
 const WAIT_MAX_MS = 1_500;
 /** An abandoned place is removed five seconds after its wait, and a lease ends two ticks late. */
 const SETTLE_WAIT_MS = 20_000;
-const SETTLE_TRIES = 3;
+const SETTLE_MS = 60_000;
+const RETRY_MS = 50;
 
 class LineClient {
   #lease: ClientLease | undefined;
@@ -154,12 +157,17 @@ class LineClient {
 
   /** With everybody else gone: somebody is granted. */
   async settle(object: string): Promise<void> {
-    const lease = await ClientLease.take(this.history, this.scene, this.client, this.scene.ttlMs ?? TTL_MS);
-    const hold: Hold = { object, requestId: 'last', by: `${lease.name}#last`, shape: this.line.whole, state: 'asked' };
-    this.#hold = hold;
-    for (let tries = 0; tries < SETTLE_TRIES && hold.token === undefined; tries += 1)
+    let lease: ClientLease | undefined;
+    let hold: Hold | undefined;
+    for (const startedAt = now(); hold?.token === undefined && now() - startedAt < SETTLE_MS;) {
+      if (lease?.kept !== true || hold === undefined) {
+        lease = await ClientLease.take(this.history, this.scene, this.client, this.scene.ttlMs ?? TTL_MS);
+        hold = { object, requestId: 'last', by: `${lease.name}#last`, shape: this.line.whole, state: 'asked' };
+      }
       await this.#acquire(lease, hold, SETTLE_WAIT_MS).catch(unlessDone);
-    await lease.leave();
+      await pause(RETRY_MS);
+    }
+    await lease?.leave();
   }
 
   /** @returns undefined when it is not known what came of it, or when the lease has ended and took it along */
@@ -180,12 +188,6 @@ class LineClient {
   #someWait(): number {
     return this.scene.random() < 0.3 ? 0 : Math.floor(this.scene.random() * WAIT_MAX_MS);
   }
-}
-
-/** @throws Error for an answer that nothing in a workload should get */
-export function expected(reply: Reply, statuses: readonly number[]): Reply {
-  if (statuses.includes(reply.status)) return reply;
-  throw new Error(`answered ${reply.status}: ${JSON.stringify(reply.body)}`);
 }
 
 export function lineWorkload(line: LineKind): Workload<LineInput, LineOutput> {

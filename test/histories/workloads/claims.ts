@@ -1,0 +1,158 @@
+/**
+ * Clients push messages and claim them, with leases that end now and then; acknowledge what they claimed, give it back, or die with it. In the end
+ * everything that is left is claimed and acknowledged.
+ */
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Reply } from '../../support/client.js';
+import { ClientLease, unlessDone } from '../client-lease.js';
+import { claimComplaints, type Claimed, type ClaimInput, type ClaimOutput } from '../claims.js';
+import { NotApplied, now } from '../history.js';
+import { AFTERWARDS } from '../holds.js';
+import { ask, expected, TTL_MS, type Recorder, type Scene, type Workload } from '../workload.js';
+
+const PUSH_MAX = 3;
+const CLAIM_MAX = 3;
+const KEPT_MAX = 4;
+const WAIT_MAX_MS = 500;
+const TRIES = 4;
+const RETRY_MS = 50;
+/** As long as leases take to end, and then some. */
+const SETTLE_MS = 60_000;
+
+interface Kept extends Claimed {
+  readonly object: string;
+}
+
+class Worker {
+  #lease: ClientLease | undefined;
+  #kept: Kept[] = [];
+  #pushes = 0;
+  #turns = 0;
+
+  constructor(
+    readonly history: Recorder<ClaimInput, ClaimOutput>,
+    readonly scene: Scene,
+    readonly client: string,
+  ) {}
+
+  async act(): Promise<void> {
+    const { random } = this.scene;
+    const lease = await this.#alive();
+    const choice = random();
+    const [kept] = this.#kept;
+    if (choice < 0.01) return lease.forsake();
+    if (choice < 0.02) return lease.leave();
+    if (kept !== undefined && (choice < 0.5 || this.#kept.length >= KEPT_MAX)) return this.#settle(lease, kept, 'ack');
+    if (kept !== undefined && choice < 0.6) return this.#settle(lease, kept, 'nack');
+    return choice < 0.75 ? this.#push(this.scene.object()) : this.#claim(lease, this.scene.object());
+  }
+
+  /** With everybody else gone: nothing stays behind. */
+  async empty(object: string): Promise<void> {
+    for (const startedAt = now(); now() - startedAt < SETTLE_MS;) {
+      const lease = await this.#alive();
+      await this.#claim(lease, object).catch(unlessDone);
+      while (lease.kept && this.#kept[0] !== undefined)
+        await this.#settle(lease, this.#kept[0], 'ack').catch(unlessDone);
+      const view = await ask(this.scene.replica(), 'GET', `/v1/queues/${object}`).catch(unlessDone);
+      if (view?.status === 404 || (view?.status === 200 && (view.body as { depth: number }).depth === 0)) break;
+      await pause(RETRY_MS);
+    }
+    await this.#lease?.leave().catch(unlessDone);
+  }
+
+  async #alive(): Promise<ClientLease> {
+    if (this.#lease?.kept === true) return this.#lease;
+    this.#kept = [];
+    return (this.#lease = await ClientLease.take(this.history, this.scene, this.client, this.scene.ttlMs ?? TTL_MS));
+  }
+
+  async #push(object: string): Promise<void> {
+    const count = 1 + Math.floor(this.scene.random() * PUSH_MAX);
+    const ids = Array.from({ length: count }, () => `${this.client}-${process.pid}-${(this.#pushes += 1)}`);
+    await this.history.record(object, this.client, { do: 'push', ids }, async () => {
+      const body = { messages: ids.map((id) => ({ body: id, messageId: id.replaceAll('/', '~') })) };
+      const reply = await this.#persist('POST', object, 'messages', { body });
+      return reply && expected(reply, [201]) && { pushed: true };
+    });
+  }
+
+  async #claim(lease: ClientLease, object: string): Promise<void> {
+    const { random } = this.scene;
+    const body = {
+      max: 1 + Math.floor(random() * CLAIM_MAX),
+      waitMs: Math.floor(random() * WAIT_MAX_MS),
+      requestId: `turn-${(this.#turns += 1)}`,
+    };
+    lease.useOn(object);
+    const output = await this.history.record(object, this.client, { do: 'claim', lease: lease.name }, async () => {
+      const reply = await this.#persist('POST', object, 'claim', { body, leaseToken: lease.leaseToken });
+      if (reply?.status === 410) lease.lose();
+      if (reply === undefined || reply.status === 410) return undefined;
+      if (expected(reply, [200, 204]).status === 204) return { items: [] };
+      const { items } = reply.body as { items: { body: string; claimId: string; deliveries: number }[] };
+      return { items: items.map(({ body: id, claimId, deliveries }) => ({ id, claimId, deliveries })) };
+    });
+    // What it may have claimed is nobody's as long as this lease lives.
+    if (output === undefined) lease.forsake();
+    else if ('items' in output) this.#kept.push(...output.items.map((item) => ({ ...item, object })));
+  }
+
+  async #settle(lease: ClientLease, kept: Kept, verb: 'ack' | 'nack'): Promise<void> {
+    const { object, id, claimId } = kept;
+    const input = { do: verb, lease: lease.name, id, claimId } as const;
+    lease.useOn(object);
+    const output = await this.history.record(object, this.client, input, async () => {
+      const body = { claimIds: [claimId] };
+      const reply = await this.#persist('POST', object, verb, { body, leaseToken: lease.leaseToken });
+      if (reply?.status === 410) lease.lose();
+      if (reply === undefined || reply.status === 410) return undefined;
+      const [item] = (expected(reply, [200]).body as { items: { status: number; gone?: boolean }[] }).items;
+      if (item?.status === 409) return { result: 'lost' };
+      if (item?.status !== 200) throw new NotApplied();
+      return { result: item.gone === true ? 'again' : 'done' };
+    });
+    if (output !== undefined) this.#kept = this.#kept.filter((one) => one !== kept);
+  }
+
+  /** The same request again where nobody knows what came of it. @throws NotApplied when it was not done at any time */
+  async #persist(
+    method: 'POST',
+    object: string,
+    verb: string,
+    options: { body: unknown; leaseToken?: string },
+  ): Promise<Reply | undefined> {
+    let unknown = false;
+    for (let tries = 0; tries < TRIES; tries += 1) {
+      if (tries > 0) await pause(RETRY_MS);
+      const path = `/v1/queues/${object}/${verb}`;
+      try {
+        const reply = await ask(this.scene.replica(), method, path, options);
+        if (reply !== undefined) return reply;
+        unknown = true;
+      } catch (error) {
+        unlessDone(error);
+      }
+    }
+    if (unknown) return undefined;
+    throw new NotApplied();
+  }
+}
+
+export const claims: Workload<ClaimInput, ClaimOutput> = {
+  kind: 'claims',
+
+  async start(history, scene, client) {
+    const worker = new Worker(history, scene, client);
+    return () => worker.act();
+  },
+
+  async settle(history, replica, object) {
+    const over = new AbortController();
+    const scene: Scene = { replica: () => replica, random: Math.random, object: () => object, signal: over.signal };
+    await new Worker(history, scene, AFTERWARDS).empty(object);
+    over.abort();
+  },
+
+  check: claimComplaints,
+};
