@@ -1,11 +1,12 @@
 /** Queues while a transaction that seals is lost, a push fails among others, and a replica's own session is lost. */
 import { expect, test } from 'vitest';
+import { pushMessages } from '../../src/recipes/queue/push.js';
 import { OPCODE } from '../../src/zookeeper/operations.js';
 import { bodiesOf, claim, pop, push, pushBodies, queueOf, settleAll } from '../http/queue-client.js';
 import { eventually } from '../support/eventually.js';
 import { startReplica, type Replica } from '../support/start-gateway.js';
 import { freshRoot, startZooKeeper } from '../support/start-zookeeper.js';
-import { scaled } from '../support/timing.js';
+import { scaled, timing } from '../support/timing.js';
 import { soon, startCuttable } from './scene.js';
 
 function upTo(count: number, from = 0): number[] {
@@ -123,6 +124,24 @@ test('a push that fails in a transaction with others costs them nothing, and not
   proxy.delay('toZooKeeper', 0);
   await Promise.all([inFront, ...neighbours, failed, nothingLeft]);
   expect(await popAll(a)).toEqual(['first', 'in front', ...sent]);
+});
+
+test('a push that was told that nothing was done is not sent afterwards with others (C25)', async () => {
+  const root = freshRoot();
+  await using cuttable = await startCuttable({ root });
+  await using b = await startReplica({ root });
+  const { replica: a, proxy } = cuttable;
+  await pushBodies(b, 'work', ['first']);
+  await a.gateway.queues.expect('default', 'work', soon());
+  // Its first transaction needs two answers before; the one with less time is over by then.
+  proxy.delay('fromZooKeeper', 400);
+  const pushed = (body: string, ms: number): Promise<unknown> =>
+    pushMessages(a.gateway.queues, 'default', 'work', [{ body: Buffer.from(JSON.stringify(body)) }], soon(ms));
+  const [late, inTime] = [pushed('late', 300), pushed('in time', timing.eventuallyMs)];
+  await expect(late).rejects.toMatchObject({ code: 'zookeeper-unavailable', outcome: 'not-applied' });
+  await inTime;
+  proxy.heal();
+  expect(await popAll(b)).toEqual(['first', 'in time']);
 });
 
 test(

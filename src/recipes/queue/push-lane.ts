@@ -210,14 +210,14 @@ export class PushLane {
   }
 
   /**
-   * One transaction.
+   * One transaction, of those whose time is not over when it goes out: who has been told that nothing was done is in none.
    * @param first number of the first transaction with this group
    * @returns what is to be tried again, in order
    */
-  async #attempt(group: Waiting[], first: number, deadline: number): Promise<Waiting[]> {
+  async #attempt(wanted: readonly Waiting[], first: number, deadline: number): Promise<Waiting[]> {
     this.#version ??= await this.#makeMarker(deadline);
     const segments = new Map<number, number>();
-    for (const { arrivals } of group) {
+    for (const { arrivals } of wanted) {
       for (const { priority, dueAt } of arrivals) {
         if (dueAt !== undefined || segments.has(priority)) continue;
         const segment = await this.#tails.of(priority, deadline);
@@ -225,6 +225,8 @@ export class PushLane {
         segments.set(priority, segment);
       }
     }
+    const group = wanted.filter((push) => !push.over);
+    if (group.length === 0) return [];
     this.#number += 1;
     const number = this.#number;
     const marker = { path: this.#marker, version: this.#version, number };
