@@ -88,9 +88,9 @@ export async function ask(
     throw error;
   });
   if (reply === undefined || reply.status < 500) return reply;
-  const { outcome } = reply.body as { outcome?: string };
+  const { outcome, code } = reply.body as { outcome?: string; code?: string };
   if (outcome === 'unknown') return undefined;
-  throw new NotApplied();
+  throw new NotApplied(code);
 }
 
 /** @throws Error for an answer that nothing in a workload should get */

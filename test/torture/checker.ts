@@ -1,12 +1,14 @@
 /** The module of the process that judges histories while the run goes on. */
 import process from 'node:process';
-import type { Operation } from '../histories/linearizable.js';
+import { UNDECIDED, type Operation } from '../histories/linearizable.js';
+import type { Circumstances } from '../histories/workload.js';
 import { workloads } from '../histories/workloads/index.js';
 
 export interface Question {
   readonly id: number;
   readonly kind: string;
   readonly operations: readonly Operation<unknown, unknown>[];
+  readonly circumstances: Circumstances;
 }
 
 export interface Judgement {
@@ -18,19 +20,21 @@ export interface Judgement {
 }
 
 process.on('message', (message) => {
-  const { id, kind, operations } = message as Question;
+  const question = message as Question;
   const begin = performance.now();
-  const judgement = judge(kind, operations);
-  process.send?.({ id, ms: performance.now() - begin, ...judgement } satisfies Judgement);
+  const judgement = judge(question);
+  process.send?.({ id: question.id, ms: performance.now() - begin, ...judgement } satisfies Judgement);
 });
 process.on('disconnect', () => process.exit(0));
 
-function judge(
-  kind: string,
-  operations: readonly Operation<unknown, unknown>[],
-): Pick<Judgement, 'complaints' | 'undecided'> {
+function judge({ kind, operations, circumstances }: Question): Pick<Judgement, 'complaints' | 'undecided'> {
   try {
-    return { complaints: workloads[kind]?.check(operations) ?? [`nobody knows what a ${kind} is`] };
+    const found = workloads[kind]?.check(operations, circumstances) ?? [`nobody knows what a ${kind} is`];
+    const undecided = found.find((one) => one.startsWith(UNDECIDED));
+    return {
+      complaints: found.filter((one) => !one.startsWith(UNDECIDED)),
+      ...(undecided !== undefined && { undecided }),
+    };
   } catch (error) {
     return { complaints: [], undecided: (error as Error).message };
   }

@@ -4,7 +4,11 @@
  */
 import { below } from '../support/random.js';
 import type { Direction, TcpProxy } from '../support/tcp-proxy.js';
+import { makeContainers } from './containers.js';
+import { fillDisk } from './full-disk.js';
+import { jumpClock } from './clock-jump.js';
 import type { ReplicaProcess } from './replica-process.js';
+import { restartAll, rotateKeys } from './rolling.js';
 import type { Kind } from './schedule.js';
 import { SERVERS, type Stage } from './stage.js';
 
@@ -189,9 +193,54 @@ const EDGE: readonly Fault[] = [
       };
     },
   },
+  {
+    name: 'clock-jump',
+    lane: 'edge',
+    lasts: [1_000, 8_000],
+    sentence: "A replica's wall clock is an hour ahead or behind, and comes back; monotonic time goes on.",
+    async strike(stage, random) {
+      const { replica } = anyReplica(stage, random);
+      const ms = (random() < 0.5 ? -1 : 1) * HOUR_MS;
+      await jumpClock(stage, replica, ms);
+      return { what: `${replica.name} by ${ms} ms`, mend: () => jumpClock(stage, replica, 0) };
+    },
+  },
+  {
+    name: 'rolling-restart',
+    lane: 'edge',
+    lasts: [0, 0],
+    sentence: 'The replicas are told to end (SIGTERM) and started again, one after the other.',
+    async strike(stage) {
+      await restartAll(stage);
+      return { what: 'all replicas', mend: () => undefined };
+    },
+  },
+  {
+    name: 'key-rotation',
+    lane: 'edge',
+    lasts: [0, 0],
+    sentence:
+      'A new key that seals lease tokens is made known to all replicas, and then used by all: two rolling restarts.',
+    async strike(stage) {
+      await rotateKeys(stage);
+      return { what: 'all replicas', mend: () => undefined };
+    },
+  },
+  {
+    name: 'containers',
+    lane: 'edge',
+    lasts: [0, 0],
+    sentence:
+      'The directories of the next locks and elections are made as containers, as Curator makes them: ZooKeeper removes them when nobody stands in them, and their sequence begins anew.',
+    async strike(stage) {
+      const made = await makeContainers(stage);
+      return { what: made.join(', '), mend: () => undefined };
+    },
+  },
 ];
 
 const STORM_EVERY_MS = 500;
+const HOUR_MS = 3_600_000;
 
 const ENSEMBLE: readonly Fault[] = [
   {
@@ -237,6 +286,23 @@ const ENSEMBLE: readonly Fault[] = [
       const ms = 300 + below(1_700, random);
       ensemble.lag(id, ms);
       return { what: `server ${id} by ${ms} ms`, mend: () => ensemble.lag(id, 0) };
+    },
+  },
+  {
+    name: 'disk-full',
+    lane: 'ensemble',
+    lasts: [500, 5_000],
+    sentence: 'A server can write nothing more to its disk, and is started again when there is room.',
+    async strike({ ensemble }, random) {
+      const server = ensemble.server(anyServer(random));
+      const freed = await fillDisk(server.pid);
+      return {
+        what: `server ${server.id}`,
+        mend: async () => {
+          await freed();
+          await server.restart();
+        },
+      };
     },
   },
 ];

@@ -2,6 +2,7 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import type { Operation } from '../histories/linearizable.js';
+import type { Circumstances } from '../histories/workload.js';
 import type { Judgement, Question } from './checker.js';
 
 const MODULE = fileURLToPath(new URL('checker.ts', import.meta.url));
@@ -25,11 +26,15 @@ export class Judge {
     });
   }
 
-  of(kind: string, operations: readonly Operation<unknown, unknown>[]): Promise<Judgement> {
+  of(
+    kind: string,
+    operations: readonly Operation<unknown, unknown>[],
+    circumstances: Circumstances,
+  ): Promise<Judgement> {
     const id = (this.#asked += 1);
     return new Promise((resolve) => {
       this.#open.set(id, resolve);
-      this.#child.send({ id, kind, operations } satisfies Question);
+      this.#child.send({ id, kind, operations, circumstances } satisfies Question);
     });
   }
 

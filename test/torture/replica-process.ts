@@ -68,6 +68,19 @@ export class ReplicaProcess {
     await gone;
   }
 
+  /** Tells it to end. @returns its exit code, or what killed it in the end */
+  async end(withinMs: number): Promise<number | string> {
+    const child = this.#child;
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null)
+      return 'nothing: it had ended before';
+    this.#endsAsTold = true;
+    const gone = once(child, 'exit');
+    child.kill('SIGTERM');
+    const timer = setTimeout(() => child.kill('SIGKILL'), withinMs);
+    await gone.finally(() => clearTimeout(timer));
+    return child.exitCode ?? child.signalCode ?? '';
+  }
+
   pause(): void {
     standStill(this.pid);
   }

@@ -7,6 +7,7 @@
  */
 import { History, NotApplied } from '../histories/history.js';
 import type { Operation } from '../histories/linearizable.js';
+import type { Circumstances } from '../histories/workload.js';
 import { workloads } from '../histories/workloads/index.js';
 import type { Client } from '../support/client.js';
 import { passed } from '../support/eventually.js';
@@ -31,6 +32,10 @@ export interface RoundsOptions {
   /** How long the first one is, so that not all kinds change at once. */
   readonly firstMs: number;
   readonly judge: Judge;
+  /** What has been going on so far. */
+  readonly circumstances: () => Circumstances;
+  /** Told what is worked on after this. */
+  readonly next: (objects: readonly string[]) => void;
   /** For what is done afterwards; goes to whichever replica serves. */
   readonly client: Client;
   readonly outcome: (outcome: RoundOutcome) => void;
@@ -55,7 +60,8 @@ export class Rounds {
   async run(over: Promise<void>, isOver: () => boolean): Promise<void> {
     const { kind, processes, clients, roundMs, firstMs } = this.options;
     for (let number = 1; !isOver(); number += 1) {
-      const objects = Array.from({ length: OBJECTS }, (_, i) => `${kind}-${number}-${i}`);
+      const objects = objectsOf(kind, number);
+      this.options.next(objectsOf(kind, number + 1));
       this.#reports.set(number, []);
       for (const one of processes) one.tell({ do: 'begin', round: { kind, number, objects, clients } });
       await Promise.race([passed(number === 1 ? firstMs : roundMs), over]);
@@ -100,7 +106,7 @@ export class Rounds {
       return;
     }
     const all = [...operations, ...settled];
-    const { complaints, undecided, ms } = await judge.of(kind, all);
+    const { complaints, undecided, ms } = await judge.of(kind, all, this.options.circumstances());
     outcome({ kind, object, operations: all, complaints, undecided, judgedMs: ms });
   }
 
@@ -122,4 +128,8 @@ export class Rounds {
     })();
     return Promise.race([settling, passed(SETTLE_WITHIN_MS).then(() => undefined)]);
   }
+}
+
+function objectsOf(kind: string, round: number): string[] {
+  return Array.from({ length: OBJECTS }, (_, i) => `${kind}-${round}-${i}`);
 }

@@ -3,7 +3,8 @@
  * nothing else. So a seed repeats the blows; what the processes make of them is up to the machine.
  *
  * There are two lanes, which run beside each other: what is done to the ensemble, and what is done to replicas, clients and the connections
- * between them. In a lane one blow is over before the next one falls. Each fault of a lane comes once before any comes again.
+ * between them. In a lane one blow is over before the next one falls. Each fault of a lane comes once before any comes again. At the end of every
+ * minute both lanes rest.
  */
 import { below, randomFrom, seedOf, shuffled } from '../support/random.js';
 
@@ -29,6 +30,9 @@ export interface Blow {
 
 /** Nothing is struck at first, so that there is something to strike, nor at last, so that everybody comes to an end. */
 const CALM_MS = 4_000;
+/** In every minute nobody is struck for a while, so that it is seen whether those who wait come to their turn. */
+const MINUTE_MS = 60_000;
+const REST_MS = 12_000;
 /** Between two blows of a lane, ms. */
 const GAP = [1_000, 6_000] as const;
 
@@ -53,6 +57,7 @@ function blowsOf(lane: Lane, random: () => number, lengthMs: number, kinds: read
     const { name, lasts } = bag.pop() as Kind;
     at += between(GAP, random);
     const lastsMs = between(lasts, random);
+    if (at % MINUTE_MS > MINUTE_MS - REST_MS - lastsMs) at = (Math.floor(at / MINUTE_MS) + 1) * MINUTE_MS;
     const blow: Blow = { at, fault: name, lane, lastsMs, seed: below(2 ** 31, random) };
     if (at + lastsMs > lengthMs - CALM_MS) break;
     blows.push(blow);

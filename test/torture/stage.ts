@@ -18,11 +18,12 @@ import { startEnsemble, type TestEnsemble } from '../support/start-zookeeper.js'
 import type { TcpProxy } from '../support/tcp-proxy.js';
 import { startTcpProxy } from '../support/tcp-proxy.js';
 import { ClientProcess, type Said } from './client-process.js';
+import { CLOCK_FILE, CLOCK_MODULE, clockFileOf } from './clock-jump.js';
 import { ReplicaProcess } from './replica-process.js';
 
 export const SERVERS = 3;
 const PRINCIPAL = 'torture';
-const ROOT = '/torture';
+export const ROOT = '/torture';
 /** By when a replica answers: short, so that clients do not spend the run waiting for the time-outs of faults. */
 export const REQUEST_TIMEOUT_MS = 2_000;
 /** How often the leader looks for containers to remove; the default is a minute. */
@@ -49,6 +50,8 @@ export interface Standstill {
 
 export class Stage implements AsyncDisposable {
   readonly standstills: Standstill[] = [];
+  /** What clients will work on next, by kind. */
+  readonly nextObjects = new Map<string, readonly string[]>();
 
   private constructor(
     readonly directory: string,
@@ -89,7 +92,9 @@ export class Stage implements AsyncDisposable {
           POSTERN_REQUEST_TIMEOUT_MS: String(REQUEST_TIMEOUT_MS),
           POSTERN_DRAIN_MS: '2000',
           POSTERN_LOG_LEVEL: 'info',
+          [CLOCK_FILE]: clockFileOf(directory, i),
         },
+        preload: [CLOCK_MODULE],
       });
       replicas.push(replica);
       await replica.start();

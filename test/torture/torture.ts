@@ -30,6 +30,10 @@ export interface TortureOptions {
   readonly say: (line: string) => void;
 }
 
+/** Half a tick, and what a busy machine adds to it. */
+const TOUCH_LAG_MS = scaled(500);
+/** When all is mended replicas start, sessions find other servers, and leases of those who went away still stand. */
+const RECOVERY_MS = scaled(6_000);
 /** Somebody who stood still needs a moment to work off what has come meanwhile. */
 const AFTER_STANDSTILL_MS = scaled(2_000);
 
@@ -37,6 +41,8 @@ export class Torture {
   readonly #tally = new Tally();
   readonly #stalls = new Stalls();
   readonly #rounds = new Map<string, Rounds>();
+  /** While a fault lasts, and for a while afterwards. */
+  readonly #disturbed: { begin: number; end: number }[] = [];
   #stage: Stage | undefined;
   #startedAt = 0;
   #isOver = false;
@@ -96,6 +102,8 @@ export class Torture {
           roundMs,
           firstMs: (roundMs * (i + 1)) / kinds.length,
           judge,
+          circumstances: () => ({ touchLagMs: TOUCH_LAG_MS, disturbed: this.#disturbed }),
+          next: (objects) => void stage.nextObjects.set(kind, objects),
           client: new RoamingClient(replicas),
           outcome: (outcome) => this.#judged(outcome),
         });
@@ -112,6 +120,8 @@ export class Torture {
       if (wait > 0) await Promise.race([passed(wait), over]);
       if (this.#isOver) return;
       const fault = FAULTS.find(({ name }) => name === blow.fault) as Fault;
+      const disturbance = { begin: now(), end: Infinity };
+      this.#disturbed.push(disturbance);
       try {
         const { what, mend } = await fault.strike(stage, randomFrom(blow.seed));
         this.#tally.struck(fault.name);
@@ -121,6 +131,7 @@ export class Torture {
       } catch (error) {
         this.#complain(`${fault.name} could not be done or mended: ${(error as Error).message}`);
       }
+      disturbance.end = now() + RECOVERY_MS;
     }
   }
 

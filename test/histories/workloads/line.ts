@@ -12,8 +12,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Client, Reply } from '../../support/client.js';
 import { ClientLease, unlessDone } from '../client-lease.js';
-
-import { now } from '../history.js';
+import { NotApplied, now } from '../history.js';
 import { AFTERWARDS, holdComplaints, type LineInput, type LineOutput } from '../holds.js';
 import { ask, expected, TTL_MS, type Recorder, type Scene, type Workload } from '../workload.js';
 
@@ -109,7 +108,8 @@ class LineClient {
       const reply = await this.#ask('POST', hold, this.line.acquire, lease, {
         body: { ...body, requestId, waitMs, keepPlace },
         withinMs: waitMs + 3_000,
-      });
+      }).catch(leftInLine);
+      if (reply === IN_LINE) return { kept: true };
       if (reply === undefined) return undefined;
       const answer = reply.body as Record<string, unknown>;
       if (reply.status === 202) return { kept: true };
@@ -188,6 +188,14 @@ class LineClient {
   #someWait(): number {
     return this.scene.random() < 0.3 ? 0 : Math.floor(this.scene.random() * WAIT_MAX_MS);
   }
+}
+
+const IN_LINE = Symbol('in line');
+
+/** A replica that ends leaves those who wait in line, whether they asked for it or not. */
+function leftInLine(error: unknown): typeof IN_LINE {
+  if (error instanceof NotApplied && error.message === 'draining') return IN_LINE;
+  throw error;
 }
 
 export function lineWorkload(line: LineKind): Workload<LineInput, LineOutput> {
