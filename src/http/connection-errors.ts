@@ -2,6 +2,7 @@
  * Bytes that are not a request: answered by hand, because there is neither a request nor a response object for them.
  */
 import { STATUS_CODES, type IncomingMessage, type ServerResponse } from 'node:http';
+import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { PosternError } from '../errors.js';
 import type { Logger } from '../log.js';
@@ -42,6 +43,22 @@ export class ConnectionErrors {
   };
 
   readonly onClientError = (error: ParseError, socket: Duplex): void => {
+    if (error.code !== 'ERR_HTTP_REQUEST_TIMEOUT') {
+      this.#refuse(error, socket);
+      return;
+    }
+    // In a process that stood still the time is up before what arrived meanwhile is read: that comes now, and a request in time is one.
+    const before = this.#latest.get(socket);
+    setImmediate(() => {
+      const latest = this.#latest.get(socket);
+      if (latest !== before || latest?.req.complete === true) return;
+      // Opened in advance and never used: an answer would be taken for that to a request which is on its way.
+      if (latest === undefined && socket instanceof Socket && socket.bytesRead === 0) socket.destroy();
+      else this.#refuse(error, socket);
+    });
+  };
+
+  #refuse(error: ParseError, socket: Duplex): void {
     // What the client goes on sending is dropped meanwhile; closing at once would reset the connection under the answer.
     if (this.#answered.has(socket)) return;
     const latest = this.#latest.get(socket);
@@ -77,7 +94,7 @@ export class ConnectionErrors {
     socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
     const linger = setTimeout(() => socket.destroy(), LINGER_MS);
     socket.once('close', () => clearTimeout(linger));
-  };
+  }
 }
 
 function explain(error: ParseError): PosternError {

@@ -94,9 +94,25 @@ describe('a connection that is slow', () => {
     expect(undisturbed.answered()).toBeGreaterThan(0);
   });
 
-  it('and says nothing at all is closed', async () => {
+  it('and says nothing at all is closed without a word, which would be taken for an answer', async () => {
     await using connection = await rawConnection(frame.url);
     await eventually('the connection is closed', () => connection.ended());
+    expect(connection.received()).toBe('');
+  });
+
+  it.each([
+    ['says everything', '', 'GET /v1/locks/late HTTP/1.1\r\nHost: localhost\r\n\r\n'],
+    ['says the rest', 'GET /v1/locks/late HTTP/1.1\r\nHost:', ' localhost\r\n\r\n'],
+  ])('and %s while the replica stands still is served', async (_what, begin, rest) => {
+    await using connection = await rawConnection(frame.url);
+    await passed(timing.pollMs);
+    connection.socket.write(begin);
+    await passed(timing.pollMs);
+    connection.socket.write(rest);
+    const until = performance.now() + TIMEOUTS.headersMs + 5 * TIMEOUTS.checkEveryMs;
+    while (performance.now() < until);
+    await eventually('it is answered', () => connection.received() !== '');
+    expect(parseAnswer(connection.received()).status).toBe(200);
   });
 
   it('and stops in the middle to say that it is done is closed at once', async () => {
