@@ -333,6 +333,21 @@ const ROWS = [
         width: 6,
       },
       {
+        title: 'Refused under overload',
+        about:
+          'New work that a replica had no time for, by what was late. Heartbeats, releases and the like are not among it.',
+        unit: 'reqps',
+        queries: [[sum('instance, late', rate('postern_overload_refusals_total')), '{{instance}} {{late}}']],
+        width: 6,
+      },
+      {
+        title: 'Overloaded',
+        about: 'Whether a replica is overloaded, by what is late: its event loop, or ZooKeeper.',
+        unit: 'bool_on_off',
+        queries: [[sum('instance, late', now('postern_overloaded')), '{{instance}} {{late}}']],
+        width: 6,
+      },
+      {
         title: 'Open files and sockets',
         about: 'As a share of what the process may open.',
         unit: 'percentunit',

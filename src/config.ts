@@ -27,6 +27,8 @@ const MAX_WAITERS = 20_000;
 const MAX_ATTACHED = 12_000;
 /** Balancers ask every second or two whether a replica is ready, and believe the second refusal. */
 const DRAIN_PAUSE_MS = 5 * SECOND;
+/** Some turns of that length are what a request takes then: less than clients with the shortest time-outs wait, more than a busy replica needs. */
+const OVERLOAD_DELAY_MS = 100;
 /** Half of what a replica serves at once, so that no principal takes it from all others. */
 const MAX_PER_PRINCIPAL = 10_000;
 const DRAIN_MS = 10 * SECOND;
@@ -256,6 +258,14 @@ const SETTINGS = {
   rateBurst: integer(
     { env: 'POSTERN_RATE_BURST', sentence: 'Requests that may come at once; 0: as many as in a second.' },
     { fallback: 0, min: 0, max: 1_000_000 },
+  ),
+  overloadDelayMs: integer(
+    {
+      env: 'POSTERN_OVERLOAD_DELAY_MS',
+      sentence:
+        'How late the event loop may be before new work is refused; heartbeats, releases and the like never are. 0: any time.',
+    },
+    { fallback: OVERLOAD_DELAY_MS, min: 0, max: MINUTE, unit: 'ms' },
   ),
   maxAttached: integer(
     {

@@ -7,6 +7,7 @@
 import type { Config } from './config.js';
 import { createApp } from './http/app.js';
 import { createAuthentication } from './http/auth.js';
+import { Overload } from './http/overload.js';
 import { barrierRoutes } from './http/routes/barriers.js';
 import { configRoutes } from './http/routes/config.js';
 import { counterRoutes } from './http/routes/counters.js';
@@ -61,6 +62,8 @@ import { pause, SECOND, systemClock, type Clock } from './time.js';
 import { version } from './version.js';
 import { Siblings } from './workers/siblings.js';
 import { CREATOR_ACL, OPEN_ACL } from './zookeeper/acl.js';
+import { Backlog } from './zookeeper/backlog.js';
+import { BacklogLimit } from './zookeeper/backlog-limit.js';
 import type { Ensemble, ZooKeeperObserver } from './zookeeper/client.js';
 import { parseConnectString } from './zookeeper/connect-string.js';
 import { ControlSession } from './zookeeper/control-session.js';
@@ -111,7 +114,8 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     );
   const share = shareOf(config);
   const metrics = createMetrics({ version, processMetrics: options.processMetrics ?? true });
-  const ensemble = ensembleOf(config, zooKeeperObserver(metrics, logger));
+  const backlog = new Backlog();
+  const ensemble = ensembleOf(config, backlog, zooKeeperObserver(metrics, logger));
   const control = new ControlSession(ensemble, { sessionTimeoutMs: CONTROL_SESSION_TIMEOUT_MS });
   const layout = new Layout(config.root);
   const sessions = new AttachedSessions({ ensemble, cap: share.maxAttached, metrics });
@@ -170,6 +174,8 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const leaving = new AbortController();
   const draining = new AbortController();
   const authentication = createAuthentication({ config, logger });
+  const zooKeeperLimit = new BacklogLimit(backlog, config.overloadDelayMs, clock.monotonic());
+  const overload = new Overload({ config, zooKeeperLimit, metrics, logger, clock });
   let prepared = false;
 
   const readiness = (): { ready: boolean; reasons: string[] } => {
@@ -197,6 +203,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       logger,
       clock,
       authentication,
+      overload,
       routes: {
         ...operationsRoutes({
           config,
@@ -225,6 +232,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
     server = await startServer({ app, config, logger });
   } catch (error) {
     authentication.close();
+    overload.close();
     throw error;
   }
   control.start();
@@ -286,6 +294,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
       sessions.detachAll();
       await control.stop(performance.now() + CLOSE_CONTROL_MS);
       authentication.close();
+      overload.close();
       siblings.close();
     },
   };
@@ -306,7 +315,7 @@ function shareOf(config: Config): Config {
   };
 }
 
-function ensembleOf(config: Config, observer: ZooKeeperObserver): Ensemble {
+function ensembleOf(config: Config, backlog: Backlog, observer: ZooKeeperObserver): Ensemble {
   const { servers, chroot } = parseConnectString(config.zookeeper as string);
   const { zookeeperAuth, zookeeperTls, zookeeperTlsCa, zookeeperTlsCert, zookeeperTlsKey } = config;
   return {
@@ -318,6 +327,7 @@ function ensembleOf(config: Config, observer: ZooKeeperObserver): Ensemble {
     acl: zookeeperAuth === undefined ? OPEN_ACL : CREATOR_ACL,
     handshakeTimeoutMs: HANDSHAKE_TIMEOUT_MS,
     clock: new ServerClock(),
+    backlog,
     observer,
   };
 }

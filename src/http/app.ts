@@ -22,11 +22,14 @@ import type { Answer, EventStream, Handler, Routes } from './exchange.js';
 import { createFace, type Face, type Serve } from './express-face.js';
 import { Intake, type IntakeLimits } from './intake.js';
 import { openApi, type Operation } from './openapi.js';
+import type { Overload } from './overload.js';
 import { problemOf } from './problem.js';
 import { auditLog, recordCall, type Recorders } from './record.js';
 import { parseTarget } from './request-target.js';
 import { Router } from './router.js';
+import { shed } from './shed.js';
 import { endSpan } from './span.js';
+import { STRICT_TRANSPORT } from './tls.js';
 import { createValidators } from './validation.js';
 
 export interface AppOptions {
@@ -35,6 +38,7 @@ export interface AppOptions {
   readonly logger: Logger;
   readonly clock: Clock;
   readonly authentication: Authentication;
+  readonly overload: Overload;
   /** Exactly one handler for each operation of the contract. */
   readonly routes: Routes;
   /** Aborted when the replica is to get no more requests: those that still come are served, each as the last of its connection. */
@@ -55,8 +59,6 @@ export interface App {
 
 /** For `OPTIONS *`, which asks about the server as a whole. */
 const ALL_METHODS = 'DELETE, GET, HEAD, OPTIONS, POST';
-/** For a year browsers come by TLS only. */
-const STRICT_TRANSPORT = 'max-age=31536000';
 const OPS_OPERATIONS = new Set(['health', 'readiness', 'metrics']);
 
 /** @throws Error when the routes and the contract do not name the same operations. */
@@ -66,8 +68,9 @@ export function createApp(options: AppOptions): App {
   const validators = createValidators(document, operations, { maxWaitMs: options.config.maxWaitMs });
   const intake = new Intake(options.config, validators, options.metrics, options.clock);
   const frame = new Frame(options, intake);
+  const router = new Router(operations);
   return {
-    main: createFace(frame.serve(new Router(operations))),
+    main: shed(createFace(frame.serve(router)), { ...options, router, corsOrigins: options.config.corsOrigins }),
     ops: createFace(frame.serve(new Router(operations.filter(({ operationId }) => OPS_OPERATIONS.has(operationId))))),
     waiters: () => intake.waiters,
   };
@@ -201,7 +204,6 @@ class Frame {
 
   #commonHeaders(call: Call): Record<string, string> {
     const common: Record<string, string> = { ...call.answerHeaders, 'Trace-Id': call.traceId };
-    // Only over TLS: browsers take it for nothing elsewhere.
     if ('encrypted' in call.request.socket) common['Strict-Transport-Security'] = STRICT_TRANSPORT;
     const { leaving, draining } = this.#options;
     if (leaving.aborted || draining.aborted || call.mustCloseConnection) common['Connection'] = 'close';

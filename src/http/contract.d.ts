@@ -3924,7 +3924,8 @@ export interface components {
         };
         /**
          * @description `zookeeper-unavailable`: ZooKeeper did not take the request, nothing was done. `outcome-unknown`: it may have been done;
-         *     repeat the same request to find out. `overloaded`: this replica is at its limit. `draining`: this replica shuts down; a
+         *     repeat the same request to find out. `overloaded`: this replica is at its limit, or has more to do than it has time for; nothing was
+         *     done, and `Retry-After` differs from one refusal to the next. `draining`: this replica shuts down; a
          *     waiter's place stays in line, the same request takes it up again elsewhere. `identity-provider-unavailable`: a token could not be verified; nothing was done.
          */
         Unavailable: {

@@ -179,9 +179,11 @@ export const PROBLEM_GUIDE: Readonly<Record<ErrorCode, Guidance>> = {
       'Repeat the request. If it stays so, the operator should look in the log of the replica why POSTERN_OIDC_JWKS, or the discovery document of POSTERN_OIDC_ISSUER, cannot be read. API keys work meanwhile.',
   },
   overloaded: {
-    meaning: 'This replica serves as many waits and streams as it may, or cannot take on more work now.',
+    meaning:
+      'This replica serves as many waits and streams as it may, or it, or ZooKeeper, has more to do than there is time for.',
     happened: NOTHING_DONE,
-    advice: 'Repeat the request after `Retry-After`; another replica may have room at once.',
+    advice:
+      'Repeat the request after `Retry-After`; another replica may have room at once. Go on with heartbeats meanwhile: they are never refused, nor is a release or an acknowledgement.',
   },
   draining: {
     meaning: 'This replica is shutting down and ends its waits.',

@@ -10,6 +10,9 @@ import type { Logger } from '../log.js';
 import { instant } from '../time.js';
 import { reasonOf, watchFiles } from './watched-file.js';
 
+/** For a year browsers come by TLS only. Said over TLS: they take it for nothing elsewhere. */
+export const STRICT_TRANSPORT = 'max-age=31536000';
+
 export type TlsConfig = Pick<Config, 'tlsCert' | 'tlsKey' | 'tlsClientCa'>;
 
 export interface ListenerTls {

@@ -205,7 +205,8 @@ export class AttachedSessions {
     connect: () => Promise<LeaseSession>,
   ): Promise<LeaseSession> {
     for (let attempt = 0; ; attempt += 1) {
-      await this.#permits.acquire(deadline);
+      // A lease that is there has somebody who keeps it alive; a new one can wait.
+      await this.#permits.acquire(deadline, reason !== 'new');
       try {
         const session = await connect();
         this.#metrics.leaseAttachesTotal.inc({ reason });

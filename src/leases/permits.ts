@@ -1,5 +1,5 @@
 /**
- * A bounded number of things at once, first come first served, each wait bounded by a deadline.
+ * A bounded number of things at once, each wait bounded by a deadline: what is urgent goes first, otherwise first come first served.
  * ZooKeeper accepts connections from a queue of 50: more than that in flight cost a second each.
  */
 import { NoReplyError } from '../zookeeper/errors.js';
@@ -11,34 +11,37 @@ interface Waiting {
 
 export class Permits {
   #free: number;
-  readonly #queue = new Set<Waiting>();
+  readonly #urgent = new Set<Waiting>();
+  readonly #others = new Set<Waiting>();
 
   constructor(count: number) {
     this.#free = count;
   }
 
   /** Resolves with a permit that must be given back with `release`. @throws NoReplyError at the deadline */
-  acquire(deadline: number): Promise<void> {
+  acquire(deadline: number, urgent = false): Promise<void> {
     if (this.#free > 0) {
       this.#free -= 1;
       return Promise.resolve();
     }
+    const queue = urgent ? this.#urgent : this.#others;
     return new Promise((resolve, reject) => {
       const timer = setTimeout(
         () => {
-          this.#queue.delete(waiting);
+          queue.delete(waiting);
           reject(new NoReplyError('the attach of the lease', 'deadline', false));
         },
         Math.max(0, deadline - performance.now()),
       );
       const waiting: Waiting = { resolve, timer };
-      this.#queue.add(waiting);
+      queue.add(waiting);
     });
   }
 
   release(): void {
-    for (const next of this.#queue) {
-      this.#queue.delete(next);
+    const queue = this.#urgent.size > 0 ? this.#urgent : this.#others;
+    for (const next of queue) {
+      queue.delete(next);
       clearTimeout(next.timer);
       next.resolve();
       return;

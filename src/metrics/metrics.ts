@@ -21,6 +21,10 @@ export const CONFIG_WRITE_OUTCOMES = ['written', 'repeated', 'refused', 'unknown
 export type ConfigWriteOutcome = (typeof CONFIG_WRITE_OUTCOMES)[number];
 export const TRANSACTION_OUTCOMES = ['committed', 'voted', 'participant-lost', 'deadline', 'requested'] as const;
 
+/** What an overloaded replica waits for. */
+export const LATE = ['event_loop', 'zookeeper'] as const;
+export type Late = (typeof LATE)[number];
+
 const WATCH_EVENT_TYPES = ['created', 'deleted', 'changed', 'children', 'reset'] as const;
 const LIMITS = ['waiters', 'requests', 'waits', 'streams', 'leases'] as const;
 const ATTACH_REASONS = ['new', 'moved', 'evicted'] as const;
@@ -253,6 +257,20 @@ export function createMetrics(options: MetricsOptions) {
       registers,
     }),
 
+    overloaded: new Gauge({
+      name: 'postern_overloaded',
+      help: 'Whether this replica is overloaded (1) or not (0), and refuses new work that there is no time for: its event loop is late, or ZooKeeper.',
+      labelNames: ['late'],
+      aggregator: 'max',
+      registers,
+    }),
+    overloadRefusalsTotal: new Counter({
+      name: 'postern_overload_refusals_total',
+      help: 'Requests that were refused under overload, before anything was done for them, by what was late.',
+      labelNames: ['late'],
+      registers,
+    }),
+
     buildInfo: new Gauge({
       name: 'postern_build_info',
       help: 'Always 1; the labels tell the version.',
@@ -276,6 +294,10 @@ export function createMetrics(options: MetricsOptions) {
   for (const type of WATCH_EVENT_TYPES) metrics.watchEventsTotal.inc({ type }, 0);
   for (const outcome of COUNTER_OUTCOMES) metrics.counterOperationsTotal.inc({ outcome }, 0);
   for (const outcome of CONFIG_WRITE_OUTCOMES) metrics.configWritesTotal.inc({ outcome }, 0);
+  for (const late of LATE) {
+    metrics.overloaded.set({ late }, 0);
+    metrics.overloadRefusalsTotal.inc({ late }, 0);
+  }
   for (const limit of LIMITS) metrics.limitRefusalsTotal.inc({ limit }, 0);
   for (const reason of ATTACH_REASONS) metrics.leaseAttachesTotal.inc({ reason }, 0);
   for (const outcome of HEARTBEAT_OUTCOMES) metrics.leaseHeartbeatsTotal.inc({ outcome }, 0);

@@ -6,6 +6,7 @@
  * refused: nothing happened) or a `NoReplyError` (`maybeApplied` tells whether it may have happened).
  */
 import type { ConnectionOptions as TlsOptions } from 'node:tls';
+import type { Backlog } from './backlog.js';
 import type { Server } from './connect-string.js';
 import type { Credential } from './connection.js';
 import { isReason, unless } from './errors.js';
@@ -43,6 +44,7 @@ export interface Ensemble {
   handshakeTimeoutMs: number;
   clock: ServerClock;
   observer: ZooKeeperObserver;
+  backlog?: Backlog | undefined;
 }
 
 /** What is measured and logged below the recipes. */

@@ -24,6 +24,7 @@ import ConnectionManager from 'node-zookeeper-client/lib/ConnectionManager.js';
 import jute from 'node-zookeeper-client/lib/jute/index.js';
 import { LeaseExpiredError, PosternError } from '../errors.js';
 import { fullJitter } from '../time.js';
+import type { Backlog } from './backlog.js';
 import type { Server } from './connect-string.js';
 import { HandshakeRefusedError, NoReplyError, ZooKeeperError, zooKeeperReason } from './errors.js';
 import { FrameReader } from './frames.js';
@@ -69,6 +70,8 @@ export interface ConnectionOptions {
   handshakeTimeoutMs: number;
   credentials: readonly Credential[];
   tls?: TlsOptions | undefined;
+  /** Told of every request. */
+  backlog?: Backlog | undefined;
 }
 
 /** What a connection reports. Nothing here may throw; what does is given to `fault`. */
@@ -374,7 +377,10 @@ export class Connection extends ConnectionManager implements Swept {
     this.#proven();
     if (zxid > this.#lastZxid) this.#lastZxid = zxid; // defect 20: some replies carry 0 or -1
     this.#acknowledge(pending.sentAt);
-    this.#listener.replied?.(pending.operation.name, performance.now() - pending.sentAt);
+    const { name, opcode, writes } = pending.operation;
+    const now = performance.now();
+    this.#options.backlog?.answered(now, now - pending.sentAt, writes || opcode === OPCODE.sync);
+    this.#listener.replied?.(name, now - pending.sentAt);
     if (pending.settled) return;
     pending.settled = true;
     if (error !== 0) {
@@ -487,13 +493,15 @@ export class Connection extends ConnectionManager implements Swept {
         ),
       );
     }
+    const sentAt = performance.now();
+    this.#options.backlog?.sent(sentAt);
     return new Promise<T>((resolve, reject) => {
       this.#pending.push({
         xid,
         operation,
         resolve: resolve as (value: unknown) => void,
         reject,
-        sentAt: performance.now(),
+        sentAt,
         deadline,
         sent: false,
         settled: false,
@@ -538,6 +546,7 @@ export class Connection extends ConnectionManager implements Swept {
 
   #failPending(): void {
     const failed = this.#pending.slice(this.#pendingHead);
+    this.#options.backlog?.lost(failed.length);
     this.#pending = [];
     this.#pendingHead = 0;
     this.#unsentFrom = 0;

@@ -120,7 +120,7 @@ export class ControlSession extends ZooKeeperClient {
   }
 
   #newConnection(): Connection {
-    const { servers, credentials, tls, handshakeTimeoutMs, observer } = this.ensemble;
+    const { servers, credentials, tls, handshakeTimeoutMs, observer, backlog } = this.ensemble;
     return new Connection(
       {
         mode: 'control',
@@ -129,6 +129,7 @@ export class ControlSession extends ZooKeeperClient {
         handshakeTimeoutMs,
         credentials,
         tls,
+        backlog,
       },
       {
         connected: () => this.#onConnected(),

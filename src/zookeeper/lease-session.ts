@@ -58,7 +58,7 @@ export class LeaseSession extends ZooKeeperClient {
     options: AttachOptions,
     session: SessionIdentity | undefined,
   ): Promise<LeaseSession> {
-    const { credentials, tls, observer } = ensemble;
+    const { credentials, tls, observer, backlog } = ensemble;
     const what = session === undefined ? 'a new session' : 'the session of the lease';
     const remaining = options.deadline - performance.now();
     if (remaining <= 0) return Promise.reject(new NoReplyError(what, 'deadline', false));
@@ -77,6 +77,7 @@ export class LeaseSession extends ZooKeeperClient {
           handshakeTimeoutMs: Math.min(ensemble.handshakeTimeoutMs, remaining),
           credentials,
           tls,
+          backlog,
         },
         {
           connected: () => {

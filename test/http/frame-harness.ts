@@ -8,12 +8,15 @@ import { createAuthentication } from '../../src/http/auth.js';
 import type { StreamTuning } from '../../src/http/events.js';
 import type { Handler, Routes } from '../../src/http/exchange.js';
 import { openApi } from '../../src/http/openapi.js';
+import { Overload, type ZooKeeperLimit } from '../../src/http/overload.js';
 import { operationsRoutes, type Readiness } from '../../src/http/routes/operations.js';
 import { startServer, type RunningServer, type ServerTimeouts } from '../../src/http/server.js';
 import { createLog } from '../../src/log.js';
 import { createMetrics, type Metrics } from '../../src/metrics/metrics.js';
 import { systemClock } from '../../src/time.js';
 import { timing } from '../support/timing.js';
+
+const NO_LIMIT: ZooKeeperLimit = { set: false, reached: false, look: () => undefined };
 
 export interface FrameOptions {
   config?: Partial<Config>;
@@ -25,6 +28,7 @@ export interface FrameOptions {
   tlsPollMs?: number;
   oidcPauseMs?: number;
   oidcRefreshMs?: number;
+  zooKeeperLimit?: ZooKeeperLimit;
 }
 
 export interface Frame extends AsyncDisposable {
@@ -39,7 +43,9 @@ export interface Frame extends AsyncDisposable {
 }
 
 export async function startFrame(options: FrameOptions = {}): Promise<Frame> {
-  const config: Config = { ...loadConfig({ POSTERN_PORT: '0' }).config, ...options.config };
+  // What a test does delays the event loop as well, and is no load.
+  const calm = { overloadDelayMs: 0 };
+  const config: Config = { ...loadConfig({ POSTERN_PORT: '0' }).config, ...calm, ...options.config };
   const lines: string[] = [];
   const sink = new Writable({
     write(chunk: Buffer, _encoding, done) {
@@ -67,12 +73,20 @@ export async function startFrame(options: FrameOptions = {}): Promise<Frame> {
     sessionBounds: () => ({ minTtlMs: 4000, maxTtlMs: 40_000 }),
     leaving: leave.signal,
   });
+  const overload = new Overload({
+    config,
+    zooKeeperLimit: options.zooKeeperLimit ?? NO_LIMIT,
+    metrics,
+    logger,
+    clock: systemClock,
+  });
   const app = createApp({
     config,
     metrics,
     logger,
     clock: systemClock,
     authentication,
+    overload,
     routes: { ...unserved(Object.keys(operations)), ...operations, ...options.routes },
     leaving: leave.signal,
     draining: drain.signal,
@@ -97,6 +111,7 @@ export async function startFrame(options: FrameOptions = {}): Promise<Frame> {
       drain.abort();
       await server.stop(timing.pollMs);
       authentication.close();
+      overload.close();
     },
   };
 }

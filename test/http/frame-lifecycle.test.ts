@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { createApp } from '../../src/http/app.js';
 import { createAuthentication } from '../../src/http/auth.js';
 import type { Exchange, Handler } from '../../src/http/exchange.js';
+import { Overload } from '../../src/http/overload.js';
 import { loadConfig } from '../../src/config.js';
 import { createLog } from '../../src/log.js';
 import { createMetrics } from '../../src/metrics/metrics.js';
@@ -375,12 +376,21 @@ describe('the routes', () => {
     );
     const { config } = loadConfig({});
     const { logger } = createLog({ logLevel: 'silent' });
+    const metrics = createMetrics({ version: 'test', processMetrics: false });
+    const zooKeeperLimit = { set: false, reached: false, look: () => undefined };
     const options = {
       config,
       logger,
-      metrics: createMetrics({ version: 'test', processMetrics: false }),
+      metrics,
       clock: systemClock,
       authentication: createAuthentication({ config, logger }),
+      overload: new Overload({
+        config: { overloadDelayMs: 0 },
+        zooKeeperLimit,
+        metrics,
+        logger,
+        clock: systemClock,
+      }),
       leaving: new AbortController().signal,
       draining: new AbortController().signal,
     };

@@ -104,6 +104,7 @@ describe('requests per second', () => {
       'releaseReadWriteLock',
       'releaseSemaphore',
       'resign',
+      'watchLease',
     ]);
   });
 });
@@ -206,6 +207,7 @@ test('every limit is in /v1/status', async () => {
     maxMessageBytes: 262_144,
     rateLimit: 7_000,
     rateBurst: 0,
+    overloadDelayMs: 0,
     drainPauseMs: 0,
   });
 });

@@ -107,6 +107,7 @@ function limitsOf(config: Config): Record<string, number> {
     maxLeasesPerPrincipal: config.maxLeasesPerPrincipal,
     rateLimit: config.rateLimit,
     rateBurst: config.rateBurst,
+    overloadDelayMs: config.overloadDelayMs,
     maxBodyBytes,
     maxMessageBytes: config.maxMessageBytes,
     maxQueueLabels: config.maxQueueLabels,

@@ -1,0 +1,154 @@
+/**
+ * Four times what a replica can do, as it is seen by those who come, and by those who have leases there meanwhile.
+ *
+ * What it can do is measured first, by a crowd that it is not too much for.
+ */
+import { fork, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { LeaseHandle } from '../support/client.js';
+import { expectContract } from '../support/contract.js';
+import { eventually, passed } from '../support/eventually.js';
+import { spawnReplica, type ReplicaProcess } from '../support/start-gateway.js';
+import { scaled } from '../support/timing.js';
+import { parseAnswer } from '../http/frame-client.js';
+import type { CrowdJob, CrowdResult } from './overload-crowd.js';
+
+const CROWD = new URL('./overload-crowd.ts', import.meta.url).pathname;
+/** A quarter of the default, so that the connections are a crowd on a fast machine, too. */
+const DELAY_MS = 25;
+const LEASES = 60;
+const TTL_MS = 10_000;
+const HEARTBEATS_PER_TTL = 3;
+const FEW = 64;
+const MANY = 1_200;
+const TIMES = 4;
+const WARM_UP_SECONDS = 3;
+const MEASURED_SECONDS = 2;
+const OVERLOADED_SECONDS = 5;
+const FIRST_AFTERWARDS = 20;
+
+let child: ChildProcess;
+beforeAll(() => {
+  child = fork(CROWD, { execArgv: ['--import', 'tsx'] });
+});
+afterAll(() => child.kill());
+
+async function crowd(job: CrowdJob): Promise<CrowdResult> {
+  const answered = once(child, 'message');
+  child.send(job);
+  const [result] = (await answered) as [CrowdResult];
+  return result;
+}
+
+interface Holder {
+  readonly lease: LeaseHandle;
+  readonly name: string;
+  readonly holdId: string;
+  readonly fencingToken: number;
+}
+
+/** One after the other: a replica that has just started needs its time for each, and they are no crowd. */
+async function holders(replica: ReplicaProcess): Promise<Holder[]> {
+  const all: Holder[] = [];
+  for (let i = 0; i < LEASES; i += 1) {
+    const lease = await replica.createLease({ ttlMs: TTL_MS });
+    const name = `kept-${i}`;
+    all.push({ lease, name, ...(await replica.hold(name, lease)) });
+  }
+  return all;
+}
+
+/** Heartbeats each lease three times per TTL until told to stop. */
+function keepAlive(replica: ReplicaProcess, leases: readonly Holder[]) {
+  const times: number[] = [];
+  const failed: unknown[] = [];
+  let over = false;
+  const beating = leases.map(async ({ lease }, i) => {
+    await passed((i / leases.length) * (TTL_MS / HEARTBEATS_PER_TTL));
+    while (!over) {
+      const from = performance.now();
+      const { status, body } = await replica.heartbeat(lease);
+      const ms = performance.now() - from;
+      times.push(ms);
+      if (status !== 200 || (body as { lost: unknown[] }).lost.length > 0) failed.push(body);
+      await passed(Math.max(0, TTL_MS / HEARTBEATS_PER_TTL - ms));
+    }
+  });
+  return async () => {
+    over = true;
+    await Promise.all(beating);
+    times.sort((x, y) => x - y);
+    return { failed, count: times.length, p50: times[times.length >> 1] ?? NaN, max: times.at(-1) ?? NaN };
+  };
+}
+
+async function metric(replica: ReplicaProcess, line: string): Promise<number> {
+  const { body } = await replica.call('GET', '/metrics');
+  return Number(
+    String(body)
+      .split('\n')
+      .find((one) => one.startsWith(`${line} `))
+      ?.split(' ')
+      .at(-1),
+  );
+}
+
+test(
+  `at ${TIMES} times what it can do, a replica refuses early, loses no lease and no message, and is well at once afterwards`,
+  { timeout: scaled(60_000) },
+  async () => {
+    const settings = { POSTERN_OVERLOAD_DELAY_MS: String(DELAY_MS), POSTERN_LOG_LEVEL: 'info' };
+    await using replica = await spawnReplica({ settings });
+    const port = Number(new URL(replica.url).port);
+    const held = await holders(replica);
+    const stopBeating = keepAlive(replica, held);
+
+    // Its code is compiled meanwhile; what it can do shows only then.
+    await crowd({ port, queue: 'calm', connections: FEW, seconds: WARM_UP_SECONDS });
+    const measured = await crowd({ port, queue: 'calm', connections: FEW, seconds: MEASURED_SECONDS });
+    const rate = measured.pushed.count / measured.seconds;
+    const job = { port, queue: 'crowded', connections: MANY, seconds: OVERLOADED_SECONDS };
+    const overloaded = await crowd({ ...job, rate: TIMES * rate });
+    const reached = (overloaded.pushed.count + overloaded.refused.count) / overloaded.seconds / rate;
+
+    for (let i = 0; i < FIRST_AFTERWARDS; i += 1) {
+      const body = { messages: [{ body: 'afterwards' }] };
+      await replica.expect(201, 'POST', '/v1/queues/afterwards/messages', { body });
+    }
+    const beats = await stopBeating();
+    const { sample, ...figures } = overloaded;
+    console.log(JSON.stringify({ rate: Math.round(rate), reached, measured: measured.pushed, ...figures, beats }));
+
+    // Nobody's lease was lost, and nobody's lock.
+    expect(beats.failed).toEqual([]);
+    expect(beats.max).toBeLessThan(scaled(TTL_MS / 2));
+    for (const { lease, name, holdId, fencingToken } of held)
+      expect(await replica.hold(name, lease)).toMatchObject({ holdId, fencingToken, alreadyHeld: true });
+
+    // The refusals.
+    expect(overloaded.others).toEqual({});
+    expect(overloaded.refused.count).toBeGreaterThan(0);
+    const { head, body } = sample as NonNullable<typeof sample>;
+    expectContract('POST', '/v1/queues/crowded/messages', parseAnswer(`${head}\r\n\r\n${body}`));
+    expect(Object.keys(overloaded.retryAfter).length).toBeGreaterThan(1);
+    expect(overloaded.refused.p99).toBeLessThan(overloaded.pushed.p99);
+    expect(overloaded.refused.p50).toBeLessThan(scaled(1_000));
+
+    // Those that were served, and what became of what they brought.
+    expect(overloaded.pushed.count).toBeGreaterThan(0);
+    expect(overloaded.pushed.p50).toBeLessThan(scaled(2_000));
+    expect(overloaded.pushed.p99).toBeLessThan(scaled(TTL_MS / 2));
+    const { depth } = (await replica.expect(200, 'GET', '/v1/queues/crowded')) as { depth: number };
+    expect(depth).toBe(overloaded.pushed.count);
+
+    // The operator's view.
+    expect(await metric(replica, 'postern_overload_refusals_total{late="event_loop"}')).toBeGreaterThan(0);
+    await eventually(
+      'it calls itself calm',
+      async () => (await metric(replica, 'postern_overloaded{late="event_loop"}')) === 0,
+    );
+    expect(replica.output).toMatch(/"level":"warn".*"overloaded: /);
+    expect((await replica.call('GET', '/readyz')).status).toBe(200);
+  },
+);

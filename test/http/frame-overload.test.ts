@@ -1,0 +1,238 @@
+/** The door of the frame under overload: what is refused, what never is, in which words, and that it opens again. Nothing here is slow by chance. */
+import { setImmediate } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import type { Handler } from '../../src/http/exchange.js';
+import { openApi } from '../../src/http/openapi.js';
+import { eventually, throughout } from '../support/eventually.js';
+import { expectContract } from '../support/contract.js';
+import { free, parseAnswer, rawConnection, send, type RawAnswer, type RawConnection } from './frame-client.js';
+import { startFrame, type Frame, type FrameOptions } from './frame-harness.js';
+
+const DELAY_MS = 40;
+/** Several of these are more than what a turn has for new work. */
+const WORK_MS = 15;
+const AT_ONCE = 14;
+/** So many a turn takes on whatever the time. */
+const TAKEN_MIN = 8;
+const look = (path: string): string => `GET ${path} HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\n\r\n`;
+const LOOK = look('/v1/locks/a');
+const BEAT =
+  'POST /v1/leases/self/heartbeat HTTP/1.1\r\nHost: localhost\r\nLease-Token: t\r\nContent-Length: 0\r\n\r\n';
+
+/** Keeps the event loop of this process from everything else. */
+function busy(ms: number): void {
+  for (const until = performance.now() + ms; performance.now() < until;);
+}
+
+const working: Handler = (exchange) => {
+  busy(WORK_MS);
+  return free(exchange);
+};
+
+const beating: Handler = () =>
+  Promise.resolve({
+    status: 200,
+    body: { leaseId: 'l1', ttlMs: 5000, expiresAt: '2026-01-31T09:30:15.000Z', revocations: [], lost: [] },
+  });
+
+function start(options: FrameOptions = {}): Promise<Frame> {
+  return startFrame({
+    routes: { showLock: working, heartbeatLease: beating },
+    ...options,
+    config: { overloadDelayMs: DELAY_MS, ...options.config },
+  });
+}
+
+/** Turns that are late one after the other: more than it takes. */
+const LATE_TURNS = 6;
+
+async function beLate(): Promise<void> {
+  for (let turn = 0; turn < LATE_TURNS; turn += 1) {
+    busy(DELAY_MS + 30);
+    await setImmediate();
+  }
+}
+
+/** Until the replica knows. */
+async function overload(frame: Frame): Promise<void> {
+  await eventually('it is overloaded', async () => {
+    await beLate();
+    return (await overloaded(frame, 'event_loop')) === 1;
+  });
+}
+
+async function overloaded(frame: Frame, late: string): Promise<number> {
+  const { values } = await frame.metrics.overloaded.get();
+  return values.find(({ labels }) => labels.late === late)?.value ?? NaN;
+}
+
+async function refusals(frame: Frame): Promise<number> {
+  const { values } = await frame.metrics.overloadRefusalsTotal.get();
+  return values.reduce((sum, { value }) => sum + value, 0);
+}
+
+/** Requests that have all come before any of them is read: one turn's worth. */
+async function crowd({ url }: Frame, requests = Array.from({ length: AT_ONCE }, () => LOOK)): Promise<RawAnswer[]> {
+  const connections = await Promise.all(requests.map(() => rawConnection(url)));
+  const answersOf = (one: RawConnection): string[] => one.received().split(/(?=HTTP\/1\.1 )/);
+  try {
+    // One answer of each says that the server has accepted it.
+    for (const { socket } of connections) socket.write(BEAT);
+    await eventually('all are accepted', () => connections.every((one) => one.received().endsWith('}')));
+    for (const [i, { socket }] of connections.entries()) socket.write(requests[i] as string);
+    await eventually('all are answered', () => connections.every((one) => answersOf(one)[1]?.endsWith('}')));
+    return connections.map((one) => parseAnswer(answersOf(one)[1] as string));
+  } finally {
+    for (const connection of connections) await connection[Symbol.asyncDispose]();
+  }
+}
+
+describe('an event loop that is late', () => {
+  it('serves what there is time for in a turn, and refuses the rest with 503 and Retry-After', async () => {
+    await using frame = await start();
+    await overload(frame);
+    const answers = await crowd(frame);
+    const refused = answers.filter(({ status }) => status === 503);
+    expect(answers.filter(({ status }) => status === 200).length).toBeGreaterThanOrEqual(TAKEN_MIN);
+    expect(refused.length).toBeGreaterThan(0);
+    expect(refused.length + answers.filter(({ status }) => status === 200).length).toBe(AT_ONCE);
+    for (const answer of refused) {
+      const { body, headers } = answer;
+      expectContract('GET', '/v1/locks/a', answer);
+      expect(body).toMatchObject({ code: 'overloaded', retryable: true, outcome: 'not-applied' });
+      expect(body).toMatchObject({ instance: headers['trace-id'] });
+      expect(headers['retry-after']).toMatch(/^[1-4]$/);
+    }
+    expect(await refusals(frame)).toBe(refused.length);
+    const { values } = await frame.metrics.httpRequestDurationSeconds.get();
+    const counted = values.find(
+      ({ metricName, labels }) => /_count$/.test(metricName ?? '') && labels.status === '503',
+    );
+    expect(counted).toMatchObject({ value: refused.length, labels: { route: '/v1/locks/{name}', method: 'GET' } });
+  });
+
+  it('refuses nothing that keeps or gives back what a client has, and no probe', async () => {
+    await using frame = await start();
+    await overload(frame);
+    const kept = [BEAT, ...['/healthz', '/readyz', '/problems/overloaded'].map(look)];
+    const answers = await crowd(frame, [...Array.from({ length: TAKEN_MIN }, () => LOOK), ...kept, LOOK, ...kept]);
+    const statuses = answers.map(({ status }) => status);
+    expect(statuses.slice(TAKEN_MIN, -5)).toEqual([200, 200, 200, 200]);
+    expect(statuses.slice(-4)).toEqual([200, 200, 200, 200]);
+    // Or what came with them was no crowd.
+    expect(statuses.at(-5)).toBe(503);
+  });
+
+  it('serves at once who comes when it is over, and calls itself calm a second later', async () => {
+    await using frame = await start();
+    await overload(frame);
+    for (let i = 0; i < AT_ONCE; i += 1) expect((await send(frame.url, 'get', '/v1/locks/a')).status).toBe(200);
+    await eventually('it is calm', async () => (await overloaded(frame, 'event_loop')) === 0);
+    const lines = frame.log().map(({ msg }) => msg as string);
+    expect(lines.filter((line) => /^overloaded: /.test(line))).toHaveLength(1);
+    expect(lines.filter((line) => line === 'no longer overloaded')).toHaveLength(1);
+  });
+
+  it('once is a collection of garbage, and no overload', async () => {
+    await using frame = await start();
+    for (let i = 0; i < 3; i += 1) {
+      busy(3 * DELAY_MS);
+      await throughout('it is not overloaded', async () => (await overloaded(frame, 'event_loop')) === 0, {
+        forMs: DELAY_MS,
+      });
+    }
+  });
+
+  it('is nothing to a replica whose delay is 0', async () => {
+    await using frame = await start({ config: { overloadDelayMs: 0 } });
+    await beLate();
+    for (const { status } of await crowd(frame)) expect(status).toBe(200);
+  });
+});
+
+describe('a refusal', () => {
+  /** What there is no time for is refused whenever ZooKeeper's limit is reached: no chance in it. */
+  const zooKeeperLimit = { set: true, reached: true, look: () => undefined };
+  const shut = async (options: FrameOptions = {}): Promise<Frame> => {
+    const frame = await start({ zooKeeperLimit, ...options });
+    await eventually('it is overloaded', async () => (await overloaded(frame, 'zookeeper')) === 1);
+    return frame;
+  };
+
+  it('comes before the credential and the body, and leaves both unread', async () => {
+    await using frame = await shut();
+    await using connection = await rawConnection(frame.url);
+    connection.socket.write(
+      'POST /v1/locks/a/acquire HTTP/1.1\r\nHost: localhost\r\nContent-Length: 6\r\n\r\n{"not"' +
+        'GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n',
+    );
+    await eventually('both are answered', () => connection.received().includes('200 OK'));
+    expect(connection.received()).toMatch(/^HTTP\/1\.1 503 /);
+    expect(connection.ended()).toBe(false);
+  });
+
+  it('takes over the trace, and is in the log for those who look for it', async () => {
+    await using frame = await shut();
+    const traceId = '4bf92f3577b34da6a3ce929d0e0e4736';
+    const { status, headers } = await send(frame.url, 'get', '/v1/locks/a', (test) =>
+      test.set('traceparent', `00-${traceId}-00f067aa0ba902b7-01`),
+    );
+    expect({ status, traceId: headers['trace-id'] as string }).toEqual({ status: 503, traceId });
+    expect(frame.log().find((line) => line['traceId'] === traceId)).toMatchObject({
+      level: 'debug',
+      late: 'zookeeper',
+    });
+  });
+
+  it('says of a pop that it must not be repeated blindly, as all problems of it do', async () => {
+    await using frame = await shut();
+    expect((await send(frame.url, 'post', '/v1/queues/q/pop')).body).toMatchObject({
+      code: 'overloaded',
+      retryable: false,
+    });
+  });
+
+  it('closes the connection of a client that asked whether to send its body', async () => {
+    await using frame = await shut();
+    await using connection = await rawConnection(frame.url);
+    connection.socket.write(
+      'PUT /v1/config/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n',
+    );
+    await eventually('it is closed', () => connection.ended());
+    expect(connection.received()).toMatch(/^HTTP\/1\.1 503 [^]*connection: close/i);
+  });
+
+  it('lets the next request of the connection wait for as long as the event loop may be late', async () => {
+    await using frame = await shut();
+    await using connection = await rawConnection(frame.url);
+    const answers = (): number => connection.received().split('HTTP/1.1 ').length - 1;
+    const from = performance.now();
+    for (let i = 1; i <= 5; i += 1) {
+      connection.socket.write('GET /v1/locks/a HTTP/1.1\r\nHost: localhost\r\n\r\n');
+      await eventually('it is answered', () => answers() === i, { everyMs: 1 });
+    }
+    expect(performance.now() - from).toBeGreaterThanOrEqual(4 * DELAY_MS);
+  });
+
+  it('is not what a stranger gets: hosts that are not served, and paths that are none, are answered as always', async () => {
+    await using frame = await shut();
+    expect((await send(frame.url, 'get', '/v1/locks/a', (test) => test.set('Host', 'evil.example'))).status).toBe(403);
+    expect((await send(frame.url, 'get', '/v1/nothing')).status).toBe(404);
+  });
+
+  it('tells every operation that is new work, and no other', async () => {
+    await using frame = await shut();
+    for (const { method, template, rateLimited, isPublic } of openApi().operations) {
+      if (isPublic) continue;
+      const path = template.replaceAll(/\{\w+\}/g, 'x');
+      const before = await refusals(frame);
+      const response = await fetch(frame.url + path, { method, redirect: 'manual' });
+      await response.arrayBuffer();
+      expect({ template, method, refused: (await refusals(frame)) - before }).toEqual({
+        template,
+        method,
+        refused: rateLimited ? 1 : 0,
+      });
+    }
+  });
+});
