@@ -1,8 +1,8 @@
 /**
- * Clients do whatever comes to their minds at two replicas, which are killed and started again meanwhile; then it is decided for every object
- * whether what they were told could have happened one after the other.
+ * Clients do whatever comes to their minds at two replicas, which are killed and started again meanwhile, or stopped for a while; then the history of every
+ * object is judged (`test/histories`). `npm run torture` does the same with many processes and every fault.
  *
- * `HISTORY_KILLS` is how often a replica is killed before the clients stop; `FAULT_SEED` repeats the choices.
+ * `HISTORY_ROUNDS=10` does ten times as much; `FAULT_SEED` repeats the choices.
  */
 import { env } from 'node:process';
 import { expect, test } from 'vitest';
@@ -16,10 +16,11 @@ import { freshRoot } from '../support/start-zookeeper.js';
 import { scaled } from '../support/timing.js';
 import { seededRandom } from './scene.js';
 
-const KILLS = Number(env['HISTORY_KILLS'] ?? 4);
+/** A multiple of the usual number. */
+const ROUNDS = Number(env['HISTORY_ROUNDS'] ?? 1);
 const CLIENTS = 3;
 const OBJECTS = 2;
-const KILL_EVERY_MS = 1_000;
+const TROUBLE_EVERY_MS = 1_000;
 /** Objects are left alone after this. */
 const RENEWED_MS = 5_000;
 /** Between two operations of a client, so that a history stays short while replicas start. */
@@ -33,14 +34,16 @@ class Crowd<I, O> {
     readonly workload: Workload<I, O>,
     readonly replicas: readonly Client[],
     readonly random: () => number,
+    readonly ttlMs: number,
   ) {}
 
   async run(signal: AbortSignal): Promise<void> {
-    const { random, replicas, workload } = this;
+    const { random, replicas, ttlMs, workload } = this;
     const pick = (count: number): number => Math.floor(random() * count);
     const scene = {
       random,
       signal,
+      ttlMs,
       replica: () => replicas[pick(replicas.length)] as Client,
       object: () => `${workload.kind}-${pick(OBJECTS)}-${Math.floor(now() / RENEWED_MS)}`,
     };
@@ -75,34 +78,61 @@ class Crowd<I, O> {
   }
 }
 
-test(
-  'all that clients are told is linearizable while replicas are killed',
-  { timeout: scaled(60_000) + KILLS * 10 * KILL_EVERY_MS },
-  async () => {
-    const root = freshRoot();
-    await using a = await spawnReplica({ root });
-    await using b = await spawnReplica({ root });
-    const replicas: ReplicaProcess[] = [a, b];
-    const random = seededRandom('histories');
-    const crowds = Object.values(workloads).map((workload) => new Crowd<unknown, unknown>(workload, replicas, random));
-    const over = new AbortController();
-    const doing = Promise.all(crowds.map((crowd) => crowd.run(over.signal)));
-    let kills = 0;
-    const killing = (async () => {
-      for (; kills < KILLS && !over.signal.aborted; kills += 1) {
-        await passed((0.5 + random()) * KILL_EVERY_MS);
-        const victim = replicas[kills % 2] as ReplicaProcess;
-        await victim.kill();
-        await victim.restart();
-      }
-    })();
-    await Promise.race([killing, doing]).finally(() => over.abort());
-    await Promise.all([killing, doing]);
-    const complaints = await Promise.all(crowds.map((crowd) => crowd.complaints()));
-    for (const crowd of crowds) {
-      const { history, workload, unknown } = crowd;
-      console.log(`${workload.kind}: ${history.size} operations, ${unknown} of unknown outcome, ${kills} kills`);
+interface Trouble {
+  readonly what: string;
+  readonly times: number;
+  readonly ttlMs: number;
+  /** Does it once. */
+  readonly make: (victim: ReplicaProcess, random: () => number) => Promise<void>;
+}
+
+async function run({ what, times, ttlMs, make }: Trouble): Promise<void> {
+  const root = freshRoot();
+  await using a = await spawnReplica({ root });
+  await using b = await spawnReplica({ root });
+  const replicas: ReplicaProcess[] = [a, b];
+  const random = seededRandom(what);
+  const crowds = Object.values(workloads).map((workload) => new Crowd(workload, replicas, random, ttlMs));
+  const over = new AbortController();
+  const doing = Promise.all(crowds.map((crowd) => crowd.run(over.signal)));
+  const troubling = (async () => {
+    for (let i = 0; i < times * ROUNDS && !over.signal.aborted; i += 1) {
+      await passed((0.5 + random()) * TROUBLE_EVERY_MS);
+      await make(replicas[i % 2] as ReplicaProcess, random);
     }
-    expect(complaints.flat()).toEqual([]);
-  },
+  })();
+  await Promise.race([troubling, doing]).finally(() => over.abort());
+  await Promise.all([troubling, doing]);
+  const complaints = await Promise.all(crowds.map((crowd) => crowd.complaints()));
+  for (const { history, workload, unknown } of crowds)
+    console.log(`${workload.kind}: ${history.size} operations, ${unknown} of unknown outcome, ${what}`);
+  expect(complaints.flat()).toEqual([]);
+}
+
+const LIMIT = { timeout: scaled(100_000) * ROUNDS };
+
+test('all that clients are told is right while replicas are killed', LIMIT, () =>
+  run({
+    what: 'replicas killed',
+    times: 3,
+    ttlMs: 3_000,
+    make: async (victim) => {
+      await victim.kill();
+      await victim.restart();
+    },
+  }),
+);
+
+// What a stopped replica was asked it does when it goes on: its client has given it up and asked another one, and its lease may have ended.
+test('all that clients are told is right while replicas stand still for longer than leases live', LIMIT, () =>
+  run({
+    what: 'replicas stopped',
+    times: 6,
+    ttlMs: 1_200,
+    make: async (victim, random) => {
+      victim.pause();
+      await passed((0.5 + 2 * random()) * 1_200);
+      victim.resume();
+    },
+  }),
 );

@@ -14,7 +14,7 @@ import type { Client, Reply } from '../../support/client.js';
 import { ClientLease, unlessDone } from '../client-lease.js';
 import { NotApplied, now } from '../history.js';
 import { AFTERWARDS, holdComplaints, type LineInput, type LineOutput } from '../holds.js';
-import { ask, expected, TTL_MS, type Recorder, type Scene, type Workload } from '../workload.js';
+import { ANSWER_WITHIN_MS, ask, expected, TTL_MS, type Recorder, type Scene, type Workload } from '../workload.js';
 
 export interface Shape {
   readonly reads?: boolean;
@@ -107,7 +107,7 @@ class LineClient {
     const output = await this.history.record(object, this.client, { do: 'acquire', by, ...rest }, async () => {
       const reply = await this.#ask('POST', hold, this.line.acquire, lease, {
         body: { ...body, requestId, waitMs, keepPlace },
-        withinMs: waitMs + 3_000,
+        withinMs: waitMs + ANSWER_WITHIN_MS,
       }).catch(leftInLine);
       if (reply === IN_LINE) return { kept: true };
       if (reply === undefined) return undefined;
