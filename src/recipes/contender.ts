@@ -27,6 +27,7 @@ import type { Stat } from '../zookeeper/operations.js';
 import { compareSequences, formatSequence, parseSequence } from '../zookeeper/paths.js';
 import type { Mode } from './rule.js';
 
+const NAME_START = '_c_';
 /** What stands between guid and sequence. The position is the number under which a holdId carries it. */
 const PREFIXES = ['lock-', '__READ__', '__WRIT__', 'latch-'] as const;
 /** Of a semaphore: the number is that of the permits. */
@@ -88,7 +89,7 @@ export function modeOf({ name, reads, permits }: Contender): Mode {
 }
 
 export function nodePrefix(guid: string, prefix: NodePrefix): string {
-  return `_c_${guid}-${prefix}`;
+  return `${NAME_START}${guid}-${prefix}`;
 }
 
 const READS = /__READ__-?\d{9,10}$/;
@@ -115,6 +116,11 @@ export function sortLine(children: readonly string[]): Contender[] {
 
 const OWN_NAME =
   /^_c_([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})-(lock-|__READ__|__WRIT__|latch-|permit\d{1,5}-)-?\d{9,10}$/;
+
+/** Whether a name begins as that of a node under this guid does. */
+export function isNamed(name: string, guid: string): boolean {
+  return name.startsWith(guid, NAME_START.length) && name.startsWith(NAME_START);
+}
 
 export function guidOf(name: string): string | undefined {
   return OWN_NAME.exec(name)?.[1];

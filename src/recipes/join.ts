@@ -42,6 +42,7 @@ import {
   decodeRecord,
   encodeRecord,
   guidOf,
+  isNamed,
   newAttempt,
   nodePrefix,
   parseContender,
@@ -301,13 +302,18 @@ class Joining {
       return { ...first, seen: free.seen };
     }
     let listed: readonly Contender[];
-    if (crowded) {
+    if (crowded && this.#follows(mine, created.stat)) {
+      this.#line.append(mine, created.stat.czxid);
+      listed = this.#line.members;
+    } else if (crowded) {
       await this.#line.refresh(place.czxid, this.#request.hardDeadline);
       listed = this.#line.members;
+      if (this.#line.listedZxid >= place.czxid) this.#line.seen = this.#seen(startedAt, created.stat.ctime);
     } else {
       listed = await (listing ?? this.#list(this.#session));
       // The directory was made after the listing had been sent.
       if (!listed.some(({ name }) => name === mine.name)) listed = await this.#list(this.#session);
+      this.#line.seen = this.#seen(startedAt, created.stat.ctime);
     }
     const own = await this.#own(listed, mine.name);
     const lowest = own[0];
@@ -322,6 +328,15 @@ class Joining {
       expiresAt: this.#expiresAt,
       seen: crowded ? undefined : this.#seen(startedAt, created.stat.ctime),
     };
+  }
+
+  /** Whether the number of a new place is the one after that of the last who is known: then nobody stands between, and the line is known. */
+  #follows({ sequence }: Contender, { ctime }: Stat): boolean {
+    const { kind, guids } = this.#request;
+    const { members, seen } = this.#line;
+    const last = members.at(-1);
+    if (kind !== 'lock' || guids.create !== 'own' || last === undefined) return false;
+    return proves({ sequence: last.sequence, seen }, { sequence, ctime });
   }
 
   #seen(since: number, ensembleSince: number): SeenDirectory | undefined {
@@ -515,6 +530,9 @@ class Joining {
     const { guids, lease, hardDeadline } = this.#request;
     const own: Contender[] = [];
     for (const contender of listed) {
+      // A line may be long: the names of others are not taken apart.
+      if (!isNamed(contender.name, guids.own) && (guids.shared === undefined || !isNamed(contender.name, guids.shared)))
+        continue;
       const guid = guidOf(contender.name);
       if (guid === undefined) continue;
       if (contender.name === created || guid === guids.own) {

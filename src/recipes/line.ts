@@ -18,7 +18,7 @@ import { isReason } from '../zookeeper/errors.js';
 import type { Stat } from '../zookeeper/operations.js';
 import { compareSequences } from '../zookeeper/paths.js';
 import { sortLine, type Contender } from './contender.js';
-import { readLineDirectory, type LineDirectory } from './line-directory.js';
+import { readLineDirectory, type LineDirectory, type SeenDirectory } from './line-directory.js';
 import type { LineWaiter } from './line-waiter.js';
 import { ruleOfAgreement, type Agreement } from './agreement.js';
 import { ruleOf, type LineRule } from './rule.js';
@@ -36,11 +36,14 @@ export class Line {
   users = 0;
   /** What the directory's data say, by the newest reading. */
   directory: LineDirectory | undefined;
+  /** When the directory was last listed, as far as somebody who joined can date it. */
+  seen: SeenDirectory | undefined;
   readonly #control: ControlSession;
   readonly #metrics: Metrics;
   /** In the order of their sequence numbers. May still show some that have gone. */
   #members: Contender[] = [];
   #zxid = -1;
+  #listedZxid = -1;
   #listing: Promise<number> | undefined;
 
   constructor(path: string, rule: LineRule, control: ControlSession, metrics: Metrics) {
@@ -59,6 +62,11 @@ export class Line {
     return this.#zxid;
   }
 
+  /** The same of the newest that was read, and not put together from what was known and one who came. */
+  get listedZxid(): number {
+    return this.#listedZxid;
+  }
+
   /** Takes in what is agreed on, if it is newer than what is known. */
   agree(agreement: Agreement): void {
     if (this.agreed !== undefined && agreement.mzxid < this.agreed.mzxid) return;
@@ -66,15 +74,22 @@ export class Line {
     this.rule = ruleOfAgreement(agreement);
   }
 
-  /** Takes in a listing that was read elsewhere. */
+  /** Takes in a listing that was read elsewhere. @param directory absent: nobody read it now */
   merge(listing: readonly Contender[], zxid: number, directory?: Stat): void {
     if (directory !== undefined) this.#readDirectory(directory);
     if (zxid < this.#zxid) return;
     this.#zxid = zxid;
+    if (directory !== undefined) this.#listedZxid = zxid;
     const last = listing.at(-1);
     const newer =
       last === undefined ? [] : this.#members.filter(({ sequence }) => compareSequences(sequence, last.sequence) > 0);
     this.#members = [...listing, ...newer];
+  }
+
+  /** Takes in one who is known to stand directly behind the last who is known. @param zxid of its creation */
+  append(contender: Contender, zxid: number): void {
+    this.#members.push(contender);
+    this.#zxid = Math.max(this.#zxid, zxid);
   }
 
   /** Makes sure that the line shows the state at `zxid` or later. Requests that ask at the same time share one listing. */

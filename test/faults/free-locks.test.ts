@@ -75,6 +75,44 @@ test('a request that was sent twice has one place, also where the lock was seen 
   for (const { body } of held) expect(body).toMatchObject({ fencingToken: line[0]?.stat.czxid });
 });
 
+test('a crowd that lines up behind one another is listed hardly ever, and is granted in the order of its numbers (C2)', async () => {
+  await using pair = await startPair();
+  await using witness = await Witness.start(pair.root);
+  const leases = await Promise.all(Array.from({ length: 12 }, () => pair.a.createLease({ ttlMs: TTL_MS })));
+  const [first, second, ...others] = leases as [LeaseHandle, LeaseHandle, ...LeaseHandle[]];
+  await pair.a.hold('crowd', first);
+  const granted: number[] = [];
+  const line = async (replica: Replica, lease: LeaseHandle, place: number): Promise<unknown> => {
+    const wait = replica.hold('crowd', lease, { waitMs: 30_000 }).then(async ({ fencingToken }) => {
+      granted.push(fencingToken);
+      await replica.release('crowd', lease);
+    });
+    await pair.b.untilWaiting('crowd', place);
+    return wait;
+  };
+  const waiting = [line(pair.a, second, 1)];
+  await pair.b.untilWaiting('crowd', 1);
+  const before = await listings(pair.a);
+  for (const [i, lease] of others.entries()) {
+    waiting.push(line(pair.a, lease, i + 2));
+    await pair.b.untilWaiting('crowd', i + 2);
+  }
+  // The first behind the waiter has to see the directory, and so does one in ten seconds.
+  expect((await listings(pair.a)) - before).toBeLessThanOrEqual(2);
+  // Somebody from elsewhere stands between: the next one here finds that out.
+  const stranger = await pair.b.createLease({ ttlMs: TTL_MS });
+  waiting.push(line(pair.b, stranger, others.length + 2));
+  await pair.b.untilWaiting('crowd', others.length + 2);
+  const last = await pair.a.createLease({ ttlMs: TTL_MS });
+  waiting.push(line(pair.a, last, others.length + 3));
+  await pair.b.untilWaiting('crowd', others.length + 3);
+  const inOrder = (await witness.line('crowd')).slice(1).map(({ stat }) => stat.czxid);
+  await pair.a.release('crowd', first);
+  await Promise.all(waiting);
+  expect(granted).toEqual([...granted].sort((a, b) => a - b));
+  expect(granted).toHaveLength(inOrder.length);
+});
+
 test('a directory says that it is idle before it is removed, and that it stays when it was used meanwhile (C10)', async () => {
   await using pair = await startPair({ housekeeping: { everyMs: 30, idleMs: 1, removedAfterMs: 600_000 } });
   await using witness = await Witness.start(pair.root);
