@@ -92,7 +92,8 @@ export function nodePrefix(guid: string, prefix: NodePrefix): string {
   return `${NAME_START}${guid}-${prefix}`;
 }
 
-const READS = /__READ__-?\d{9,10}$/;
+/** Of ours and Curator's, or kazoo's. */
+const READS = /__(?:READ__|rlock__)-?\d{9,10}$/;
 const PERMITS = /-permit(\d{1,5})--?\d{9,10}$/;
 
 /** The contender that a node's name speaks of; undefined for a name without a sequence number. */

@@ -61,6 +61,11 @@ describe('the name of a contender', () => {
     },
   );
 
+  test("knows kazoo's readers as such, and its writers as somebody who excludes all others", () => {
+    expect(parseContender('9a1e3c__rlock__0000000003')).toMatchObject({ sequence: 3, reads: true });
+    expect(parseContender('9a1e3c__lock__0000000004')).toMatchObject({ sequence: 4, reads: false });
+  });
+
   test.each(['read-0000000001', 'x__READ__y0000000001', '_c_stranger-lock-0000000003'])(
     'of a foreign client that does not say that it reads, %s, excludes all others and has no guid',
     (name) => {
