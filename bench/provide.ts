@@ -68,6 +68,23 @@ async function etcd(): Promise<Program> {
 }
 
 async function curator(): Promise<Program> {
+  const jars = join(await curatorJars(), '*');
+  // Compiled each time: it takes a second, and the source is ours.
+  const classes = join(HOME, 'curator-classes');
+  await must('javac', ['-cp', jars, '-d', classes, join(HERE, 'peers', 'CuratorBench.java')]);
+  return {
+    version: CURATOR,
+    command: 'java',
+    args: [
+      ...['-XX:+UseSerialGC', '-Xmx512m', '-XX:-UsePerfData'],
+      ...['-cp', [classes, jars].join(delimiter), 'CuratorBench'],
+    ],
+    env: process.env,
+  };
+}
+
+/** @returns the directory of Curator's recipes and all that they need */
+export async function curatorJars(): Promise<string> {
   const dir = await provide(`curator-${CURATOR}`, async (made) => {
     await writeFile(join(made, 'pom.xml'), pomOfCurator());
     await must('mvn', [
@@ -75,16 +92,7 @@ async function curator(): Promise<Program> {
       ...['-DincludeScope=runtime', `-DoutputDirectory=${join(made, 'lib')}`],
     ]);
   });
-  // Compiled each time: it takes a second, and the source is ours.
-  const classes = join(dir, 'classes');
-  await must('javac', ['-cp', join(dir, 'lib', '*'), '-d', classes, join(HERE, 'peers', 'CuratorBench.java')]);
-  const classpath = [classes, join(dir, 'lib', '*')].join(delimiter);
-  return {
-    version: CURATOR,
-    command: 'java',
-    args: ['-XX:+UseSerialGC', '-Xmx512m', '-XX:-UsePerfData', '-cp', classpath, 'CuratorBench'],
-    env: process.env,
-  };
+  return join(dir, 'lib');
 }
 
 function pomOfCurator(): string {
@@ -99,11 +107,16 @@ function pomOfCurator(): string {
 }
 
 async function kazoo(): Promise<Program> {
+  const env = { ...process.env, PYTHONPATH: await kazooPackages() };
+  return { version: KAZOO, command: 'python3', args: [join(HERE, 'peers', 'kazoo_bench.py')], env };
+}
+
+/** @returns the directory in which Python finds kazoo */
+export async function kazooPackages(): Promise<string> {
   const dir = await provide(`kazoo-${KAZOO}`, async (made) => {
     await must('python3', ['-m', 'pip', 'install', '-q', '--target', join(made, 'lib'), `kazoo==${KAZOO}`]);
   });
-  const env = { ...process.env, PYTHONPATH: join(dir, 'lib') };
-  return { version: KAZOO, command: 'python3', args: [join(HERE, 'peers', 'kazoo_bench.py')], env };
+  return join(dir, 'lib');
 }
 
 const debian = once(() =>
@@ -149,7 +162,12 @@ async function provide(name: string, fill: (dir: string) => Promise<void>): Prom
   return dir;
 }
 
-function must(command: string, args: readonly string[], options: { cwd?: string; env?: NodeJS.ProcessEnv } = {}) {
+/** @throws with the end of what it said */
+export function must(
+  command: string,
+  args: readonly string[],
+  options: { cwd?: string; env?: NodeJS.ProcessEnv } = {},
+) {
   return new Promise<string>((resolve, reject) => {
     execFile(command, args, { timeout: WITHIN_MS, maxBuffer: 2 ** 26, ...options }, (error, stdout, stderr) => {
       if (error === null) resolve(stdout);
