@@ -534,10 +534,11 @@ export class Connection extends ConnectionManager implements Swept {
     let late = false;
     for (let i = this.#pendingHead; i < this.#pending.length; i += 1) {
       const pending = this.#pending[i] as Pending;
-      if (pending.settled || now < pending.deadline) continue;
+      // What has not left yet leaves in this turn, late or not: only then can it be said that it may have been applied.
+      if (pending.settled || !pending.sent || now < pending.deadline) continue;
       pending.settled = true;
       late = true;
-      pending.reject(new NoReplyError(pending.operation.name, 'deadline', pending.sent && pending.operation.writes));
+      pending.reject(new NoReplyError(pending.operation.name, 'deadline', pending.operation.writes));
     }
     // A lease connection has no pings that would find it dead: an unanswered request does.
     if (late && this.#options.mode === 'lease') this.socket?.destroy(new Error('a request was not answered in time'));

@@ -68,6 +68,15 @@ describe('a request', () => {
     expect(server.opcodes()).toEqual([OPCODE.exists]);
   });
 
+  it('whose deadline passes in the moment before it leaves is not called unsent', async () => {
+    await using server = await FakeServer.start({ onRequest: ({ opcode }) => opcode === OPCODE.delete });
+    using connection = await TestConnection.open(server.connectString);
+    const request = connection.submit(remove('/x', -1), within(100));
+    connection.sweep(performance.now() + 200); // as when this process was held up between the two
+    expect(await rejection(request)).toMatchObject(OUTCOME_UNKNOWN);
+    expect(server.opcodes()).toEqual([OPCODE.delete]);
+  });
+
   it('made after the socket broke and before that was reported is not sent, and says so', async () => {
     await using server = await FakeServer.start();
     using connection = await TestConnection.open(server.connectString);
