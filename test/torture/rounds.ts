@@ -2,7 +2,7 @@
  * Rounds of one kind: clients of all processes work on a few objects for a while, then on the next ones. So histories stay short enough to be
  * judged, and are judged while the run goes on.
  *
- *   begin ──(some time)──▶ end: every client finishes what it is doing ──(all have reported)──▶ settled by one client alone ──▶ judged
+ *   begin ──(some time)──▶ end: every client finishes what it is doing ──(all have reported, all is calm)──▶ settled by one client alone ──▶ judged
  *     └── the next round begins as soon as this one is told to end: who was stopped holds up the judgement only
  */
 import { History, NotApplied } from '../histories/history.js';
@@ -21,6 +21,7 @@ type Operations = readonly Operation<unknown, unknown>[];
 const OBJECTS = 3;
 /** A client that was stopped reports when it goes on. */
 const REPORT_WITHIN_MS = scaled(60_000);
+const RETRY_MS = 100;
 const SETTLE_WITHIN_MS = scaled(120_000);
 
 export interface RoundsOptions {
@@ -36,6 +37,8 @@ export interface RoundsOptions {
   readonly circumstances: () => Circumstances;
   /** Told what is worked on after this. */
   readonly next: (objects: readonly string[]) => void;
+  /** Resolves when nothing is struck, for a while at least. */
+  readonly calm: () => Promise<void>;
   /** For what is done afterwards; goes to whichever replica serves. */
   readonly client: Client;
   readonly outcome: (outcome: RoundOutcome) => void;
@@ -79,29 +82,32 @@ export class Rounds {
     const { kind, processes, outcome } = this.options;
     const reports = this.#reports.get(number) as Histories[];
     const deadline = performance.now() + REPORT_WITHIN_MS;
-    while (reports.length < processes.length && performance.now() < deadline) await passed(100);
+    while (reports.length < processes.length && performance.now() < deadline) await passed(RETRY_MS);
     this.#reports.delete(number);
-    const incomplete = reports.length < processes.length;
-    const objects = new Set(reports.flatMap((histories) => Object.keys(histories)));
-    for (const object of objects) {
-      const operations = reports.flatMap((histories) => histories[object] ?? []);
-      if (incomplete) {
-        // With operations missing nothing can be said of the others.
-        const complaints = [
-          `only ${reports.length} of ${processes.length} processes came to the end of round ${number}`,
-        ];
-        outcome({ kind, object, operations, complaints, undecided: undefined, judgedMs: 0 });
-        return;
-      }
-      await this.#judge(object, operations);
+    if (reports.length < processes.length) {
+      // With operations missing nothing can be said of the others.
+      const complaints = [`only ${reports.length} of ${processes.length} processes came to the end of round ${number}`];
+      outcome({ kind, object: kind, operations: [], complaints, undecided: undefined, judgedMs: 0 });
+      return;
     }
+    // What is struck while one client alone empties and looks holds that up, and shows nothing.
+    await this.options.calm();
+    const objects = new Set(reports.flatMap((histories) => Object.keys(histories)));
+    await Promise.all(
+      [...objects].map((object) =>
+        this.#judge(
+          object,
+          reports.flatMap((histories) => histories[object] ?? []),
+        ),
+      ),
+    );
   }
 
   async #judge(object: string, operations: Operations): Promise<void> {
     const { kind, judge, outcome } = this.options;
-    const settled = await this.#settle(object);
-    if (settled === undefined) {
-      const complaints = [`${object} could not be settled within ${SETTLE_WITHIN_MS} ms`];
+    const settled = await this.#settle(object).catch((error: unknown) => error as Error);
+    if (settled === undefined || settled instanceof Error) {
+      const complaints = [`could not be settled within ${SETTLE_WITHIN_MS} ms (${settled?.message ?? 'no end'})`];
       outcome({ kind, object, operations, complaints, undecided: undefined, judgedMs: 0 });
       return;
     }
@@ -122,7 +128,7 @@ export class Rounds {
           return history.of(object);
         } catch (error) {
           if (!(error instanceof NotApplied)) throw error;
-          await passed(100);
+          await passed(RETRY_MS);
         }
       }
     })();

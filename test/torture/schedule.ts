@@ -32,7 +32,7 @@ export interface Blow {
 const CALM_MS = 4_000;
 /** In every minute nobody is struck for a while, so that it is seen whether those who wait come to their turn. */
 const MINUTE_MS = 60_000;
-const REST_MS = 12_000;
+const REST_MS = 20_000;
 /** Between two blows of a lane, ms. */
 const GAP = [1_000, 6_000] as const;
 

@@ -1,11 +1,12 @@
 /** One run: the stage is set, struck and mended, and everything that was found wrong is gathered. */
 import { now } from '../histories/history.js';
 import { passed } from '../support/eventually.js';
-import { randomFrom } from '../support/random.js';
+import { randomFrom, seedOf } from '../support/random.js';
 import { scaled } from '../support/timing.js';
 import type { ClientProcess, Said, Slow } from './client-process.js';
 import { FAULTS, type Fault } from './faults.js';
 import { Judge } from './judge.js';
+import { Relay } from './relay.js';
 import { RoamingClient } from './roaming-client.js';
 import { Rounds, type RoundOutcome } from './rounds.js';
 import { LANES, type Blow, type Lane } from './schedule.js';
@@ -33,7 +34,12 @@ export interface TortureOptions {
 /** Half a tick, and what a busy machine adds to it. */
 const TOUCH_LAG_MS = scaled(500);
 /** When all is mended replicas start, sessions find other servers, and leases of those who went away still stand. */
-const RECOVERY_MS = scaled(6_000);
+const RECOVERY_MS = scaled(4_000);
+/** The schedule rests every minute; what began before may take longer than it should. */
+const CALM_WITHIN_MS = scaled(120_000);
+const LOOK_EVERY_MS = 100;
+/** Locks that go from one to the next. */
+const RELAYS = 2;
 /** Somebody who stood still needs a moment to work off what has come meanwhile. */
 const AFTER_STANDSTILL_MS = scaled(2_000);
 
@@ -73,26 +79,54 @@ export class Torture {
     const judge = new Judge();
     try {
       const rounds = this.#startRounds(stage, judge, over);
+      const relays = this.#startRelays(stage);
       await Promise.all(LANES.map((lane) => this.#strikeAll(stage, lane, over)));
       await over;
       await this.#recover(stage);
-      await rounds;
-      return { tally: this.#tally, tookMs: now() - this.#startedAt, notes: this.#logs(stage) };
+      await Promise.all([rounds, ...relays.map(({ ended }) => ended)]);
+      this.#logs(stage);
+      const notes = relays.map(
+        ({ relay: { options, judged, slowestMs } }) =>
+          `${options.lock}: ${judged} hand-overs in peace, the slowest after ${Math.round(slowestMs)} ms`,
+      );
+      return { tally: this.#tally, tookMs: now() - this.#startedAt, notes };
     } finally {
       clearTimeout(timer);
       judge.stop();
     }
   }
 
-  #startRounds(stage: Stage, judge: Judge, over: Promise<void>): Promise<void[]> {
-    const { kinds, clients, roundMs } = this.options;
+  /** Of the driver itself, one for each replica. */
+  #replicas(stage: Stage): WatchedClient[] {
     const watch = {
       answered: (): void => undefined,
       complain: (complaint: string): void => this.#complain(complaint),
       slow: (slow: Slow): void => this.#slow(slow, []),
       stalledSince: (time: number): number => this.#stalls.since(time),
     };
-    const replicas = stage.replicas.map(({ url }) => new WatchedClient(url, stage.key, REQUEST_TIMEOUT_MS, watch));
+    return stage.replicas.map(({ url }) => new WatchedClient(url, stage.key, REQUEST_TIMEOUT_MS, watch));
+  }
+
+  #startRelays(stage: Stage): { relay: Relay; ended: Promise<void> }[] {
+    if (!this.options.kinds.includes('lock')) return [];
+    return Array.from({ length: RELAYS }, (_, i) => {
+      const lock = `relay-${i + 1}`;
+      const relay = new Relay({
+        lock,
+        replicas: this.#replicas(stage),
+        random: randomFrom(seedOf(this.options.seed, lock)),
+        isOver: () => this.#isOver,
+        disturbedSince: (time) => this.#disturbedSince(time),
+        complain: (complaint) => this.#complain(complaint),
+      });
+      const ended = relay.run().catch((error: unknown) => this.#complain(`${lock}: ${(error as Error).message}`));
+      return { relay, ended };
+    });
+  }
+
+  #startRounds(stage: Stage, judge: Judge, over: Promise<void>): Promise<void[]> {
+    const { kinds, clients, roundMs } = this.options;
+    const replicas = this.#replicas(stage);
     return Promise.all(
       kinds.map((kind, i) => {
         const rounds = new Rounds({
@@ -102,6 +136,7 @@ export class Torture {
           roundMs,
           firstMs: (roundMs * (i + 1)) / kinds.length,
           judge,
+          calm: () => this.#calm(),
           circumstances: () => ({ touchLagMs: TOUCH_LAG_MS, disturbed: this.#disturbed }),
           next: (objects) => void stage.nextObjects.set(kind, objects),
           client: new RoamingClient(replicas),
@@ -135,6 +170,15 @@ export class Torture {
     }
   }
 
+  #disturbedSince(time: number): boolean {
+    return this.#disturbed.some(({ end }) => end > time);
+  }
+
+  async #calm(): Promise<void> {
+    const until = now() + CALM_WITHIN_MS;
+    while (this.#disturbedSince(now()) && now() < until) await passed(LOOK_EVERY_MS);
+  }
+
   async #recover(stage: Stage): Promise<void> {
     this.options.say(`${this.#clock()} all is mended`);
     for (const replica of stage.replicas)
@@ -165,11 +209,12 @@ export class Torture {
 
   #judged(outcome: RoundOutcome): void {
     this.#tally.judged(outcome);
-    for (const complaint of outcome.complaints)
-      this.#complain(`${outcome.object}: ${complaint}`, {
-        operations: [...outcome.operations].sort((a, b) => a.begin - b.begin),
-        calls: this.#stage?.callsOf(`/${outcome.object}`),
-      });
+    const { object, operations, complaints } = outcome;
+    if (complaints.length === 0) return;
+    this.#complain(`${object}: ${complaints.join('; ')}`, {
+      operations: [...operations].sort((a, b) => a.begin - b.begin),
+      calls: this.#stage?.callsOf(`/${object}`),
+    });
   }
 
   #complain(what: string, evidence?: unknown): void {
@@ -180,12 +225,11 @@ export class Torture {
   }
 
   /** What needs a person: a process that ended by itself is a violation, and so is every line at `error` or `fatal`. */
-  #logs(stage: Stage): string[] {
+  #logs(stage: Stage): void {
     for (const replica of stage.replicas) {
       for (const end of replica.unexpectedEnds) this.#complain(end);
       for (const line of replica.logged('error', 'fatal')) this.#complain(`${replica.name} logged ${line}`);
     }
-    return [];
   }
 
   #clock(): string {

@@ -8,6 +8,8 @@ import { Client, type CallOptions, type Reply } from '../support/client.js';
 import { scaled } from '../support/timing.js';
 import type { Slow } from './client-process.js';
 
+/** What a right request does not get, whatever befalls the replica. */
+const NEVER = [400, 401, 403, 405, 413, 415, 422];
 /** For what is no replica's doing: both processes wait for a processor, and the proxies between. */
 const ALLOWANCE_MS = scaled(2_500);
 
@@ -52,7 +54,7 @@ export class WatchedClient extends Client {
       answer = [reply.status, reply.body];
       this.watch.answered(reply.status);
       const { code } = (reply.body ?? {}) as { code?: string };
-      if (reply.status >= 500 && reply.status !== 503)
+      if ((reply.status >= 500 && reply.status !== 503) || NEVER.includes(reply.status))
         this.watch.complain(`${method} ${path} answered ${reply.status} ${code}: ${JSON.stringify(reply.body)}`);
       return reply;
     } catch (error) {
