@@ -7,17 +7,22 @@ import type { Answer } from './exchange.js';
 const JSON_TYPE = 'application/json';
 
 /**
- * Resolves to whether the operating system took all of it; false means that the client cannot have read it to its end.
+ * Whether the operating system took all of it, said at once where it did at once; false means that the client cannot have read it to its end.
  * (True does not mean that it has: nobody can know that.)
  */
 export function writeAnswer(
   response: ServerResponse,
   answer: Answer,
   common: Readonly<Record<string, string>>,
-): Promise<boolean> {
-  if (isGone(response)) return Promise.resolve(false);
+): boolean | Promise<boolean> {
+  if (isGone(response)) return false;
   const text = bodyOf(answer);
-  const headers = headersOf(answer, text, common);
+  response.writeHead(answer.status, headersOf(answer, text, common));
+  response.end(text);
+  return response.writableFinished || finished(response);
+}
+
+function finished(response: ServerResponse): Promise<boolean> {
   return new Promise((resolve) => {
     const onFinish = (): void => settle(true);
     const onClose = (): void => settle(response.writableFinished);
@@ -26,8 +31,6 @@ export function writeAnswer(
       resolve(delivered);
     };
     response.on('finish', onFinish).on('close', onClose);
-    response.writeHead(answer.status, headers);
-    response.end(text);
   });
 }
 
@@ -42,18 +45,18 @@ function bodyOf({ body, contentType }: Answer): string | Buffer | undefined {
 }
 
 function headersOf(
-  answer: Answer,
+  { headers: own, contentType }: Answer,
   text: string | Buffer | undefined,
   common: Readonly<Record<string, string>>,
 ): Record<string, string | number> {
   const headers: Record<string, string | number> = {
-    'Cache-Control': answer.headers?.['ETag'] === undefined ? 'no-store' : 'private, no-cache',
+    'Cache-Control': own?.['ETag'] === undefined ? 'no-store' : 'private, no-cache',
     'X-Content-Type-Options': 'nosniff',
     ...common,
-    ...answer.headers,
   };
+  if (own !== undefined) Object.assign(headers, own);
   if (text !== undefined) {
-    headers['Content-Type'] = answer.contentType ?? JSON_TYPE;
+    headers['Content-Type'] = contentType ?? JSON_TYPE;
     headers['Content-Length'] = Buffer.byteLength(text);
   }
   return headers;

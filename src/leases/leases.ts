@@ -92,11 +92,17 @@ export interface LeasesOptions {
   maxLeasesPerPrincipal: number;
 }
 
+export interface OpenedLease {
+  readonly lease: Lease;
+  /** Sealed under an older key. */
+  readonly stale: boolean;
+}
+
 export class Leases {
   /** Grants on their way, by principal: they have no session in the cache yet. */
   readonly #granting = new Map<string, number>();
   readonly #options: LeasesOptions;
-  readonly #opened = new LruMap<string, { lease: Lease; stale: boolean }>(OPENED_MAX);
+  readonly #opened = new LruMap<string, OpenedLease>(OPENED_MAX);
 
   constructor(options: LeasesOptions) {
     this.#options = options;
@@ -126,7 +132,7 @@ export class Leases {
    * Opens a token that a client sent.
    * @throws PosternError `invalid-lease-token` when it does not open, or is another principal's or of another namespace
    */
-  async open(token: string, caller: Caller, deadline: number): Promise<{ lease: Lease; stale: boolean }> {
+  async open(token: string, caller: Caller, deadline: number): Promise<OpenedLease> {
     let opened = this.#opened.get(token);
     if (opened === undefined) {
       const ring = await this.#options.keys.ring(deadline);
@@ -153,19 +159,18 @@ export class Leases {
 
   /** Keeps the lease alive. @throws LeaseExpiredError when it has ended */
   async heartbeat(token: string, caller: Caller, deadline: number): Promise<Heartbeat> {
-    const { notices: _, ...heartbeat } = await this.heartbeatAndRead(token, caller, deadline, () => Promise.resolve());
+    const opened = await this.open(token, caller, deadline);
+    const { notices: _, ...heartbeat } = await this.heartbeatAndRead(opened, deadline, () => Promise.resolve());
     return heartbeat;
   }
 
-  /** As `heartbeat`, and in the same round trip reads what the lease has to be told. */
+  /** As `heartbeat` of a token that was opened, and in the same round trip reads what the lease has to be told. */
   async heartbeatAndRead<T>(
-    token: string,
-    caller: Caller,
+    { lease, stale }: OpenedLease,
     deadline: number,
     read: (session: LeaseSession, lease: Lease) => Promise<T>,
   ): Promise<Heartbeat & { notices: T }> {
     const { metrics, keys } = this.#options;
-    const { lease, stale } = await this.open(token, caller, deadline);
     try {
       const { expiresAt, notices } = await this.sessions.useRepeatedly(lease, deadline, async (session) => {
         const until = this.expiresAt(lease);

@@ -61,7 +61,11 @@ export class ZooKeeperError extends PosternError {
   constructor(number: number, operation: string, path: string, zxid: number, failedIndex?: number) {
     const reason = zooKeeperReason(number);
     const code = TRANSIENT.has(reason) ? 'zookeeper-unavailable' : 'zookeeper-error';
+    // Most are answers like others ("no such node"). Who asked is not on the stack when they come in, and to write it down costs more than the request.
+    const limit = Error.stackTraceLimit;
+    Error.stackTraceLimit = 0;
     super(code, `ZooKeeper answered ${reason} (${number}) to ${operation}${path === '' ? '' : ` on ${path}`}.`);
+    Error.stackTraceLimit = limit;
     this.name = 'ZooKeeperError';
     this.reason = reason;
     this.number = number;

@@ -14,7 +14,7 @@ import { instant } from '../../time.js';
 import type { components } from '../contract.js';
 import type { Answer, EventStream, Exchange, Routes, ServerEvent } from '../exchange.js';
 import { problemOf } from '../problem.js';
-import { leaseOf, namespaceOf, pageOfAllowed, pageTokenOf, requestIdOf } from './subject.js';
+import { leaseOf, leaseTokenOf, namespaceOf, pageOfAllowed, pageTokenOf, requestIdOf } from './subject.js';
 
 type Schemas = components['schemas'];
 
@@ -53,8 +53,7 @@ async function createLease(leases: Leases, exchange: Exchange): Promise<Answer> 
 }
 
 async function heartbeatLease(context: Coordination, exchange: Exchange): Promise<Answer> {
-  const lease = await leaseOf(exchange, context.leases);
-  return { status: 200, body: await heartbeat(context, exchange, exchange.leaseToken as string, lease.namespace) };
+  return { status: 200, body: await heartbeat(context, exchange, leaseTokenOf(exchange), exchange.namespace) };
 }
 
 async function heartbeatLeases(context: Coordination, exchange: Exchange): Promise<Answer> {
@@ -81,8 +80,7 @@ async function heartbeat(
   const opened = await leases.open(token, caller, exchange.deadline);
   exchange.authorize('use', opened.lease.namespace);
   const { lease, expiresAt, notices, leaseToken } = await leases.heartbeatAndRead(
-    token,
-    caller,
+    opened,
     exchange.deadline,
     (session, { leaseId }) => readNotices(session, layout, leaseId, exchange.deadline),
   );

@@ -23,19 +23,22 @@ export async function namespaceOfReader(exchange: Exchange, leases: Leases, scop
 
 /** The lease of the request, opened, after the check that the caller may do this in its namespace. */
 export async function leaseOf(exchange: Exchange, leases: Leases, scope: Scope = 'use'): Promise<Lease> {
-  if (exchange.leaseToken === undefined) {
-    throw new PosternError(
-      'lease-token-required',
-      'This request needs the header Lease-Token: the leaseToken that POST /v1/leases answered.',
-    );
-  }
   const { lease } = await leases.open(
-    exchange.leaseToken,
+    leaseTokenOf(exchange),
     { principal: exchange.principal.id, namespace: exchange.namespace },
     exchange.deadline,
   );
   exchange.authorize(scope, lease.namespace);
   return lease;
+}
+
+/** The lease token of the request, unopened. */
+export function leaseTokenOf({ leaseToken }: Exchange): string {
+  if (leaseToken !== undefined) return leaseToken;
+  throw new PosternError(
+    'lease-token-required',
+    'This request needs the header Lease-Token: the leaseToken that POST /v1/leases answered.',
+  );
 }
 
 /** `requestId` of the body, else the Idempotency-Key, else none. */
