@@ -1,0 +1,66 @@
+/**
+ * What has to stay level while the work is the same, and to be back when all has been given back. Margins are what a garbage collector, or a queue between two
+ * moments, makes of a level; a leak of one in ten thousand operations shows beyond them in half an hour.
+ */
+import { median } from '../statistics.js';
+import type { ReplicaSample, Sample } from './samples.js';
+
+export interface Level {
+  readonly name: string;
+  readonly unit: string;
+  /** The same for every replica, added up; or of ZooKeeper. */
+  readonly of: (sample: Sample) => number;
+  /** By so much may the last fifth of the steady phase be above the first, and what is left above what was before. */
+  readonly share: number;
+  readonly amount: number;
+  /** How much more than before may be left. Undefined: what a process keeps for the next time is not given back. */
+  readonly left?: number;
+}
+
+const each = (of: (replica: ReplicaSample) => number) => (sample: Sample) =>
+  sample.replicas.reduce((sum, replica) => sum + of(replica), 0);
+
+export const LEVELS: readonly Level[] = [
+  { name: 'resident memory of the replicas', unit: 'MiB', of: each((r) => r.rssMiB), share: 0.15, amount: 20 },
+  { name: 'heap in use', unit: 'MiB', of: each((r) => r.heapMiB), share: 0.2, amount: 20, left: 60 },
+  { name: 'descriptors', unit: '', of: each((r) => r.descriptors), share: 0.02, amount: 40, left: 20 },
+  { name: 'timers', unit: '', of: each((r) => r.timers), share: 0.1, amount: 60, left: 20 },
+  { name: 'sockets', unit: '', of: each((r) => r.sockets), share: 0.02, amount: 40, left: 20 },
+  { name: 'watches that the replicas know', unit: '', of: each((r) => r.watches), share: 0.1, amount: 60, left: 0 },
+  { name: 'watches in ZooKeeper', unit: '', of: (s) => s.zookeeper.watches, share: 0.1, amount: 60, left: 0 },
+  { name: 'znodes', unit: '', of: (s) => s.zookeeper.znodes, share: 0.05, amount: 1_500, left: 3_000 },
+  { name: 'ephemeral znodes', unit: '', of: (s) => s.zookeeper.ephemerals, share: 0.05, amount: 600, left: 0 },
+  { name: 'sessions', unit: '', of: (s) => s.zookeeper.sessions, share: 0.005, amount: 4, left: 0 },
+  { name: 'attached leases', unit: '', of: each((r) => r.attached), share: 0.005, amount: 4, left: 0 },
+  { name: 'waiters', unit: '', of: each((r) => r.waiters), share: 0.1, amount: 60, left: 0 },
+  { name: 'requests in flight', unit: '', of: each((r) => r.inFlight), share: 0.1, amount: 80, left: 0 },
+];
+
+export interface Judged {
+  readonly level: Level;
+  readonly before: number;
+  readonly first: number;
+  readonly last: number;
+  readonly after: number;
+  readonly isFlat: boolean;
+  readonly isBack: boolean;
+}
+
+/** @param steady samples of the time in which the work was the same */
+export function judge(before: Sample, steady: readonly Sample[], after: Sample): Judged[] {
+  const fifth = Math.max(1, Math.floor(steady.length / 5));
+  return LEVELS.map((level) => {
+    const of = (samples: readonly Sample[]): number => median(samples.map(level.of));
+    const [first, last] = [of(steady.slice(0, fifth)), of(steady.slice(-fifth))];
+    const [was, is] = [level.of(before), level.of(after)];
+    return {
+      level,
+      before: was,
+      first,
+      last,
+      after: is,
+      isFlat: last <= first + Math.max(first * level.share, level.amount),
+      isBack: level.left === undefined || is <= was + level.left,
+    };
+  });
+}

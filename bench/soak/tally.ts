@@ -1,0 +1,39 @@
+/** Everything that the load counts. */
+import type { Answer } from '../generator/http-connection.js';
+import type { Told } from './work.js';
+
+const VIOLATIONS_MAX = 20;
+
+export class Tally {
+  leases = 0;
+  heartbeats = 0;
+  handoffs = 0;
+  pushed = 0;
+  acknowledged = 0;
+  readonly #refusals: Record<string, number> = {};
+  readonly #violations: string[] = [];
+
+  refused({ status, body }: Answer): void {
+    let code = '';
+    try {
+      code = (JSON.parse(body) as { code?: string }).code ?? '';
+    } catch {
+      // Not a problem; the status says enough.
+    }
+    const what = `${status} ${code}`.trim();
+    this.#refusals[what] = (this.#refusals[what] ?? 0) + 1;
+  }
+
+  violation(sentence: string): void {
+    if (this.#violations.length < VIOLATIONS_MAX) this.#violations.push(sentence);
+  }
+
+  told(): Told {
+    const { leases, heartbeats, handoffs, pushed, acknowledged } = this;
+    return {
+      ...{ leases, heartbeats, handoffs, pushed, acknowledged },
+      refusals: { ...this.#refusals },
+      violations: [...this.#violations],
+    };
+  }
+}
