@@ -37,6 +37,8 @@ import {
 
 type Schemas = components['schemas'];
 
+const NEVER = new AbortController().signal;
+
 export function lockRoutes(context: Coordination, observers: LineObservers): Routes {
   const lock = new LineRoutes(context, observers, 'lock');
   const rwlock = new LineRoutes(context, observers, 'rwlock');
@@ -97,7 +99,8 @@ class LineRoutes {
       lockDelayMs: body.lockDelayMs,
       receivedAt: exchange.receivedAt,
       hardDeadline: exchange.deadline + waitMs,
-      signal: exchange.signal,
+      // Who does not wait is not told of anything that ends the wait.
+      signal: waitMs > 0 || body.lease !== undefined ? exchange.signal : NEVER,
     };
     if (body.lease === undefined) {
       const lease = await leaseOf(exchange, this.#context.leases);
