@@ -48,8 +48,11 @@ function environmentOf({
   };
 }
 
-/** What a test does delays the event loop of the replicas in its process as well, and is no load on them. */
-const IN_THIS_PROCESS = { POSTERN_OVERLOAD_DELAY_MS: '0' };
+/**
+ * What a test does delays the event loop of the replicas in its process as well, and what goes on beside it on a small machine those in processes
+ * of their own: neither is load on them.
+ */
+const NEVER_OVERLOADED = { POSTERN_OVERLOAD_DELAY_MS: '0' };
 
 /** Those that every replica keeps: on the list of pending revocations. */
 export const STANDING_WATCHES = 1;
@@ -111,7 +114,7 @@ export class Replica extends Client implements AsyncDisposable {
 
 /** Starts a gateway in this process and waits until it is ready. */
 export async function startReplica(options: ReplicaOptions = {}): Promise<Replica> {
-  const settings = { ...IN_THIS_PROCESS, ...options.settings };
+  const settings = { ...NEVER_OVERLOADED, ...options.settings };
   const { config } = loadConfig(environmentOf({ ...options, settings }));
   const gateway = await startGateway({
     config,
@@ -227,7 +230,8 @@ export class ReplicaProcess extends Client implements AsyncDisposable {
 /** Starts a gateway as a process and waits until it is ready. */
 export async function spawnReplica(options: ReplicaOptions = {}): Promise<ReplicaProcess> {
   const port = await freePort();
-  const environment = { ...environmentOf(options), POSTERN_PORT: String(port) };
+  const settings = { ...NEVER_OVERLOADED, ...options.settings };
+  const environment = { ...environmentOf({ ...options, settings }), POSTERN_PORT: String(port) };
   const replica = new ReplicaProcess(`http://127.0.0.1:${port}`, await launch(environment), environment);
   await replica.untilReady();
   return replica;
