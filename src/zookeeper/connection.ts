@@ -18,6 +18,7 @@
  * A request either is answered, or fails with a `NoReplyError` that says whether it may have been applied.
  * Nothing is queued while there is no connection (defects 10 and 11).
  */
+import { randomInt } from 'node:crypto';
 import { connect as netConnect, type Socket } from 'node:net';
 import { connect as tlsConnect, type ConnectionOptions as TlsOptions } from 'node:tls';
 import ConnectionManager from 'node-zookeeper-client/lib/ConnectionManager.js';
@@ -144,7 +145,9 @@ export class Connection extends ConnectionManager implements Swept {
     );
     this.servers = [...options.servers];
     this.credentials = [...options.credentials];
-    this.xid = 1; // defect 5: 0 makes the server's throttling miscount
+    // Not 0, which makes the server's throttling miscount (defect 5). Of a session that was attached before not the numbers of that time: servers
+    // match what is committed with the requests of the session by the xid, and would answer one with the outcome of the other.
+    this.xid = options.session === undefined ? 1 : randomInt(1, XID_WRAP);
     this.#options = options;
     this.#listener = listener;
     this.#established = options.session !== undefined;

@@ -3,7 +3,16 @@ import { describe, expect, it } from 'vitest';
 import { OPCODE, exists, remove } from '../../src/zookeeper/operations.js';
 import { eventually, passed } from '../support/eventually.js';
 import { FakeServer, notification, reply, type FakeRequest, type Handshake } from '../support/fake-server.js';
-import { NOTHING_SENT, OUTCOME_UNKNOWN, TestConnection, TestControl, rejection, within } from './sessions.js';
+import {
+  NOTHING_SENT,
+  OUTCOME_UNKNOWN,
+  TestConnection,
+  TestControl,
+  attachLease,
+  openLease,
+  rejection,
+  within,
+} from './sessions.js';
 
 describe('a request', () => {
   it('fails at once on a connection that is not there, and at its deadline on a session (defect 10)', async () => {
@@ -75,6 +84,19 @@ describe('a request', () => {
     connection.sweep(performance.now() + 200); // as when this process was held up between the two
     expect(await rejection(request)).toMatchObject(OUTCOME_UNKNOWN);
     expect(server.opcodes()).toEqual([OPCODE.delete]);
+  });
+
+  it('of a session that was attached before has no number of that time: the servers would take one for the other (defect 5)', async () => {
+    await using server = await FakeServer.start();
+    const first = await openLease(server.connectString);
+    await first.sync('/');
+    const again = await attachLease(server.connectString, first.identity);
+    await again.sync('/');
+    const [before, after] = server.received.map(({ xid }) => xid);
+    expect(before).toBe(1);
+    expect(after).toBeGreaterThan(2 ** 10); // of more than two thousand million
+    first.detach();
+    again.detach();
   });
 
   it('made after the socket broke and before that was reported is not sent, and says so', async () => {
