@@ -26,6 +26,8 @@ const PRINCIPAL = 'torture';
 export const ROOT = '/torture';
 /** By when a replica answers: short, so that clients do not spend the run waiting for the time-outs of faults. */
 export const REQUEST_TIMEOUT_MS = 2_000;
+/** Of the ensemble: servers have 25 of them to join a leader, on a busy machine too. */
+const TICK_MS = 400;
 /** How often the leader looks for containers to remove; the default is a minute. */
 const CONTAINER_CHECK_MS = 1_000;
 /** Snapshots and new logs, several in a run. */
@@ -71,6 +73,7 @@ export class Stage implements AsyncDisposable {
     const ensemble = await startEnsemble({
       servers: SERVERS,
       proxiedPeers: true,
+      tickTime: TICK_MS,
       jvmFlags: [`-Dznode.container.checkIntervalMs=${CONTAINER_CHECK_MS}`, `-Dzookeeper.snapCount=${SNAPSHOT_EVERY}`],
     });
     const keys = await makeApiKeys({ [PRINCIPAL]: '*' });

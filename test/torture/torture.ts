@@ -6,6 +6,7 @@ import { scaled } from '../support/timing.js';
 import type { ClientProcess, Said, Slow } from './client-process.js';
 import { FAULTS, type Fault } from './faults.js';
 import { Judge } from './judge.js';
+import { LateAcks } from './late-acks.js';
 import { Relay } from './relay.js';
 import { RoamingClient } from './roaming-client.js';
 import { Rounds, type RoundOutcome } from './rounds.js';
@@ -79,16 +80,13 @@ export class Torture {
     const judge = new Judge();
     try {
       const rounds = this.#startRounds(stage, judge, over);
-      const relays = this.#startRelays(stage);
+      const probes = this.#startProbes(stage);
       await Promise.all(LANES.map((lane) => this.#strikeAll(stage, lane, over)));
       await over;
       await this.#recover(stage);
-      await Promise.all([rounds, ...relays.map(({ ended }) => ended)]);
+      await Promise.all([rounds, ...probes.map(({ ended }) => ended)]);
       this.#logs(stage);
-      const notes = relays.map(
-        ({ relay: { options, judged, slowestMs } }) =>
-          `${options.lock}: ${judged} hand-overs in peace, the slowest after ${Math.round(slowestMs)} ms`,
-      );
+      const notes = probes.map(({ note }) => note());
       return { tally: this.#tally, tookMs: now() - this.#startedAt, notes };
     } finally {
       clearTimeout(timer);
@@ -107,21 +105,32 @@ export class Torture {
     return stage.replicas.map(({ url }) => new WatchedClient(url, stage.key, REQUEST_TIMEOUT_MS, watch));
   }
 
-  #startRelays(stage: Stage): { relay: Relay; ended: Promise<void> }[] {
-    if (!this.options.kinds.includes('lock')) return [];
-    return Array.from({ length: RELAYS }, (_, i) => {
-      const lock = `relay-${i + 1}`;
-      const relay = new Relay({
-        lock,
-        replicas: this.#replicas(stage),
-        random: randomFrom(seedOf(this.options.seed, lock)),
-        isOver: () => this.#isOver,
-        disturbedSince: (time) => this.#disturbedSince(time),
-        complain: (complaint) => this.#complain(complaint),
-      });
-      const ended = relay.run().catch((error: unknown) => this.#complain(`${lock}: ${(error as Error).message}`));
-      return { relay, ended };
+  /** What rounds of many clients do not do. @returns what to wait for, and what to say of it in the end */
+  #startProbes(stage: Stage): { ended: Promise<void>; note: () => string }[] {
+    const { kinds, seed } = this.options;
+    const surroundings = (name: string) => ({
+      replicas: this.#replicas(stage),
+      random: randomFrom(seedOf(seed, name)),
+      isOver: () => this.#isOver,
+      complain: (complaint: string) => this.#complain(complaint),
     });
+    const locks = kinds.includes('lock') ? Array.from({ length: RELAYS }, (_, i) => `relay-${i + 1}`) : [];
+    const relays = locks.map((lock) => {
+      const disturbedSince = (time: number): boolean => this.#disturbedSince(time);
+      const relay = new Relay({ lock, disturbedSince, ...surroundings(lock) });
+      const note = (): string =>
+        `${lock}: ${relay.judged} hand-overs in peace, the slowest after ${Math.round(relay.slowestMs)} ms`;
+      return { name: lock, running: relay.run(), note };
+    });
+    const queues = kinds.includes('claims') ? ['late-acks'] : [];
+    const lateAcks = queues.map((queue) => {
+      const late = new LateAcks({ queue, ...surroundings(queue) });
+      return { name: queue, running: late.run(), note: () => `${queue}: ${late.tried} tried` };
+    });
+    return [...relays, ...lateAcks].map(({ name, running, note }) => ({
+      ended: running.catch((error: unknown) => this.#complain(`${name}: ${(error as Error).message}`)),
+      note,
+    }));
   }
 
   #startRounds(stage: Stage, judge: Judge, over: Promise<void>): Promise<void[]> {
@@ -183,6 +192,9 @@ export class Torture {
     this.options.say(`${this.#clock()} all is mended`);
     for (const replica of stage.replicas)
       await replica.ready().catch((error: unknown) => this.#complain((error as Error).message));
+    for (const server of stage.ensemble.nodes)
+      if ((await server.mode()) === undefined)
+        this.#complain(`server ${server.id} of the ensemble does not serve any more`);
   }
 
   #hear(said: Said, from: ClientProcess): void {
