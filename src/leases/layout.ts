@@ -8,6 +8,7 @@
  *   <root>/ns/<namespace>/leases/<bb>/<leaseId>        one per lease (ephemeral, of the lease's session)
  *   <root>/ns/<namespace>/requests/<bb>/<hash>         finds a lease again by its creator's requestId (ephemeral)
  *   <root>/ns/<namespace>/locks/<name>/_c_<guid>-lock-<sequence>   a contender in line (ephemeral), also under rwlocks, semaphores, elections
+ *                                                      (there with a tail: see recipes/candidate-tail.ts)
  *   <root>/ns/<namespace>/lock-delays/locks/<name>/<holdId>        a hold with a lock-delay (persistent, outlives it by the delay), also rwlocks
  *   <root>/ns/<namespace>/lock-delays/leases/<leaseId>             the lease asked for lock-delays (ephemeral)
  *   <root>/ns/<namespace>/groups/<name>/<member>       a member of a group (ephemeral)

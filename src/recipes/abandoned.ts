@@ -9,6 +9,7 @@
 import type { ControlSession } from '../zookeeper/control-session.js';
 import { isReason, unless } from '../zookeeper/errors.js';
 import type { ServerClock } from '../zookeeper/server-clock.js';
+import { deleteContender } from './candidate-tail.js';
 import { decodeRecord, type Contender } from './contender.js';
 import type { Line } from './line.js';
 
@@ -65,7 +66,7 @@ export async function removeIfAbandoned(
   const overdue = await overdueBy(control, clock, path, deadline);
   if (overdue === undefined || overdue.ms < 0) return false;
   try {
-    await control.delete(path, overdue.version, deadline);
+    await deleteContender(control, path, overdue.version, deadline);
     return true;
   } catch (error) {
     if (isReason(error, 'BAD_VERSION')) return false; // its client came back

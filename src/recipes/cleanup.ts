@@ -8,6 +8,7 @@
 import { fullJitter } from '../time.js';
 import type { ControlSession } from '../zookeeper/control-session.js';
 import { isReason, isTransient, unless } from '../zookeeper/errors.js';
+import { deleteContender } from './candidate-tail.js';
 import { decodeRecord, guidOf } from './contender.js';
 import { deleteWithMark, hasMark, type HoldNode } from './delay-mark.js';
 
@@ -138,7 +139,7 @@ export class Cleanup {
   async #delete({ marked, ...node }: Left, deadline: number): Promise<boolean> {
     try {
       if (marked) await deleteWithMark(this.#control, node, deadline);
-      else await this.#control.delete(node.path, node.version, deadline);
+      else await deleteContender(this.#control, node.path, node.version, deadline);
       return true;
     } catch (error) {
       if (isReason(error, 'BAD_VERSION')) return false;

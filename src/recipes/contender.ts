@@ -3,7 +3,7 @@
  *
  *   name  _c_<guid>-lock-<sequence>          as Curator's InterProcessMutex and go-zookeeper make it
  *         _c_<guid>-__READ__<sequence>       as Curator's InterProcessReadWriteLock, and __WRIT__
- *         _c_<guid>-latch-<sequence>         as Curator's LeaderLatch
+ *         _c_<guid>-latch-<sequence>         as Curator's LeaderLatch; directly behind it its tail (`candidate-tail.ts`)
  *         _c_<guid>-permit<count>-<sequence> of a semaphore: how many permits it wants, so that a listing is enough to decide
  *   data  JSON, below                        of our own contenders; others may have anything
  *         an id, a line break, and the JSON    of candidates: LeaderLatch reads the data as the participant's id
@@ -96,10 +96,25 @@ export function nodePrefix(guid: string, prefix: NodePrefix): string {
 const READS = /__(?:READ__|rlock__)-?\d{9,10}$/;
 const PERMITS = /-permit(\d{1,5})--?\d{9,10}$/;
 
+/** In the name of a candidate's tail, which is no contender. */
+const TAIL = '-tail-latch-';
+
+export function tailPrefix(guid: string): string {
+  return `${NAME_START}${guid}${TAIL}`;
+}
+
+/** The tail of one of our own candidates: it was given the next number. @returns undefined for any other name */
+export function tailNameOf(name: string): string | undefined {
+  const [, guid, prefix] = OWN_NAME.exec(name) ?? [];
+  const sequence = parseSequence(name);
+  if (guid === undefined || prefix !== 'latch-' || sequence === undefined || !isOwnName(name)) return undefined;
+  return tailPrefix(guid) + formatSequence((sequence + 1) | 0);
+}
+
 /** The contender that a node's name speaks of; undefined for a name without a sequence number. */
 export function parseContender(name: string): Contender | undefined {
   const sequence = parseSequence(name);
-  if (sequence === undefined) return undefined;
+  if (sequence === undefined || name.includes(TAIL)) return undefined;
   const permits = PERMITS.exec(name)?.[1];
   return { name, sequence, reads: READS.test(name), permits: permits === undefined ? undefined : Number(permits) };
 }
@@ -141,7 +156,7 @@ export function encodeRecord(record: ContenderRecord): Buffer {
 }
 
 /** What other clients of an election see as this candidate's id: its value, else its label, else its lease. Always one line. */
-function latchId({ data, label, leaseId }: ContenderRecord): string {
+export function latchId({ data, label, leaseId }: ContenderRecord): string {
   const id = data ?? (label === '' ? leaseId : label);
   return typeof id === 'string' && id !== '' && !/[\r\n]/.test(id) ? id : JSON.stringify(id);
 }

@@ -6,7 +6,8 @@
  * Not guaranteed: that a paused leader has noticed that its lease ended, nor that a new one has noticed that it leads: see `acknowledged`.
  *
  * Layout:  <root>/ns/<namespace>/elections/<name>/_c_<guid>-latch-<sequence>   ephemeral, of the lease's session
- *          data = an id in one line (the value; without one label or leaseId), and the record as JSON behind it
+ *          data = an id in one line (the value; without one label or leaseId), and the record as JSON behind it; directly behind it
+ *          its tail, which foreign clients watch (`candidate-tail.ts`, protocol T14)
  * Source:  ZooKeeper recipes, "Leader Election"; Curator's LeaderLatch (names; the first in line leads; data is the id).
  *
  * A candidacy, step by step:

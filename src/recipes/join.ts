@@ -36,6 +36,7 @@ import type { LeaseSession } from '../zookeeper/lease-session.js';
 import type { Created, MultiOperation, Stat } from '../zookeeper/operations.js';
 import { baseName, parentOf } from '../zookeeper/paths.js';
 import { removeIfAbandoned } from './abandoned.js';
+import { createTail, deleteTail } from './candidate-tail.js';
 import { delayOf } from './delay-mark.js';
 import { decodeAgreement, encodeAgreement } from './agreement.js';
 import {
@@ -416,14 +417,18 @@ class Joining {
     const kept = `${this.#line.path}/${(own[0] as Contender).name}`;
     let all = true;
     for (const duplicate of own.slice(1)) {
+      const path = `${this.#line.path}/${duplicate.name}`;
+      const operations: MultiOperation[] = [
+        { type: 'check', path: kept },
+        { type: 'delete', path },
+      ];
+      const tail = deleteTail(path);
+      const remove = (all: MultiOperation[]): Promise<unknown> => this.#session.multi(all, this.#request.hardDeadline);
       const removed = await unless(
-        this.#session.multi(
-          [
-            { type: 'check', path: kept },
-            { type: 'delete', path: `${this.#line.path}/${duplicate.name}` },
-          ],
-          this.#request.hardDeadline,
-        ),
+        remove([...operations, ...tail]).catch((error: unknown) => {
+          if (!isReason(error, 'NO_NODE') || error.failedIndex !== operations.length) throw error;
+          return remove(operations); // somebody has removed the tail by hand
+        }),
         'NO_NODE',
       );
       all &&= removed !== undefined;
@@ -439,6 +444,7 @@ class Joining {
     const guid = guids.create === 'own' ? guids.own : (guids.shared as string);
     const path = `${this.#line.path}/${nodePrefix(guid, prefixOf(kind, mode, permits?.count))}`;
     const data = encodeRecord(record);
+    const tail = kind === 'election' ? [createTail(this.#line.path, guid, record)] : [];
     const marks = lockDelaysOf(this.#line.path);
     // In a line that never has delays there is nothing to exclude.
     let noMarks: MultiOperation[] =
@@ -453,7 +459,7 @@ class Joining {
       const directory =
         permits === undefined ? ownDirectory(delays) : encodeAgreement({ limit: permits.limit, high: permits.limit });
       try {
-        const created = await this.#createIn(path, data);
+        const created = await this.#createIn(path, data, tail);
         if (created !== undefined) return { created, directory: undefined };
       } catch (error) {
         if (isReason(error, 'BAD_VERSION')) {
@@ -470,6 +476,7 @@ class Joining {
             ...noMarks,
             { type: 'create', path: this.#line.path, data: directory },
             { type: 'create', path, data, mode: 'ephemeral-sequential' },
+            ...tail,
           ],
           hardDeadline,
         );
@@ -500,9 +507,13 @@ class Joining {
    * In a directory that is there; of a semaphore only while the limit is the one that was compared.
    * @returns undefined when it is not known that there is a directory
    */
-  async #createIn(path: string, data: Buffer): Promise<Created | undefined> {
+  async #createIn(path: string, data: Buffer, tail: readonly MultiOperation[]): Promise<Created | undefined> {
     const { hardDeadline, permits } = this.#request;
     const mode = 'ephemeral-sequential';
+    if (tail.length > 0) {
+      const [created] = await this.#session.multi([{ type: 'create', path, data, mode }, ...tail], hardDeadline);
+      return created?.type === 'create' ? created : undefined;
+    }
     if (permits === undefined) return this.#session.create(path, data, { mode }, hardDeadline);
     const { agreed } = this.#line;
     if (agreed === undefined) return undefined;

@@ -10,6 +10,7 @@ import { fullJitter, pause } from '../time.js';
 import type { ControlSession } from '../zookeeper/control-session.js';
 import { NoReplyError, isReason, isTransient, mayBeApplied } from '../zookeeper/errors.js';
 import type { MultiOperation, Stat } from '../zookeeper/operations.js';
+import { deleteContender } from './candidate-tail.js';
 import type { Cleanup } from './cleanup.js';
 import {
   decodeRecord,
@@ -126,7 +127,7 @@ export class Place {
   async leave(deadline: number): Promise<'gone' | 'superseded' | 'pending'> {
     try {
       if (hasMark(this.record)) await deleteWithMark(this.#control, this, deadline);
-      else await this.#control.delete(this.path, this.version, deadline);
+      else await deleteContender(this.#control, this.path, this.version, deadline);
       return 'gone';
     } catch (error) {
       if (isReason(error, 'NO_NODE')) return 'gone';

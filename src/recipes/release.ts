@@ -24,6 +24,7 @@ import { isReason, NoReplyError, unless } from '../zookeeper/errors.js';
 import type { LeaseSession } from '../zookeeper/lease-session.js';
 import type { MultiOperation } from '../zookeeper/operations.js';
 import { baseName, parentOf } from '../zookeeper/paths.js';
+import { deleteContender, deleteTail } from './candidate-tail.js';
 import { decodeHoldId, encodeRecord, guidOf, holdNodeName, parseContender, type Contender } from './contender.js';
 import type { Coordination } from './coordination.js';
 import { createMark, delayOf, deleteMark, deleteWithMark } from './delay-mark.js';
@@ -162,7 +163,7 @@ class Releasing {
   async #deleteAlone(path: string, marked: number | undefined): Promise<boolean> {
     const { deadline } = this.#request;
     try {
-      if (marked === undefined) await this.#session.delete(path, undefined, deadline);
+      if (marked === undefined) await deleteContender(this.#session, path, undefined, deadline);
       else await deleteWithMark(this.#session, { path, czxid: marked }, deadline);
       return true;
     } catch (error) {
@@ -192,6 +193,7 @@ class Releasing {
           { type: 'setData', path: place.path, data: encodeRecord(record), version: place.version },
           ...withMark,
           ...(marked === undefined ? [] : [deleteMark({ path, czxid: marked })]),
+          ...deleteTail(path),
         ],
         this.#request.deadline,
       );

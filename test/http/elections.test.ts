@@ -379,6 +379,33 @@ describe('the line of an election', () => {
     for (const { path } of nodes) expect(path).toMatch(/\/_c_[0-9a-f-]{36}-latch-\d{10}$/);
   });
 
+  test('tells a foreign candidate behind ours of nothing but the end of ours, however often that is written to (T14)', async () => {
+    await using pair = await startPair();
+    const [one, two] = await Promise.all([leaseFor(pair.a), leaseFor(pair.a)]);
+    await campaign(pair.a, 'boss', one);
+    const waiting = campaign(pair.b, 'boss', two, { waitMs: 20_000 });
+    await eventually('it stands', async () => (await electionOf(pair.a, 'boss')).candidateCount === 2);
+    const { control, layout } = pair.a.gateway.context;
+    const directory = layout.line('election', 'default', 'boss');
+    const name = `${directory}/_c_01234567-89ab-4cde-8f01-23456789abcd-latch-`;
+    const { path } = await control.create(name, Buffer.from('curator-7'), { mode: 'ephemeral-sequential' });
+    const { children } = await control.getChildren(directory);
+    const before = children.sort((a, b) => a.slice(-10).localeCompare(b.slice(-10))).at(-2) as string;
+    const events: string[] = [];
+    await control.watches.getData(`${directory}/${before}`, ({ type }) => void events.push(type));
+    await speak(pair.a, 'boss', 'resign', one); // elects ours after a wait
+    expect((await waiting).status).toBe(200);
+    await speak(pair.b, 'boss', 'proclaim', two, { value: 'written' });
+    await speak(pair.b, 'boss', 'acknowledge', two);
+    await campaign(pair.a, 'boss', two);
+    await throughout('nothing is told', () => events.length === 0);
+    await speak(pair.b, 'boss', 'resign', two);
+    await eventually('the end is told', () => events.length > 0);
+    expect(events).toEqual(['deleted']);
+    expect((await control.getChildren(directory)).children).toEqual([path.slice(directory.length + 1)]);
+    await control.delete(path);
+  });
+
   test('shows a foreign candidate by its id, lets it lead, and waits for it', async () => {
     await using pair = await startPair();
     const [one, two] = await Promise.all([leaseFor(pair.a), leaseFor(pair.a)]);
@@ -408,6 +435,7 @@ async function nodesOf(pair: Pair | { a: Replica }, name: string): Promise<{ pat
   await control.sync(directory);
   const { children } = await control.getChildren(directory);
   const paths = children
+    .filter((child) => !child.includes('-tail-latch-'))
     .sort((a, b) => a.slice(-10).localeCompare(b.slice(-10)))
     .map((child) => `${directory}/${child}`);
   const nodes = await Promise.all(paths.map((path) => unless(control.getData(path), 'NO_NODE')));

@@ -150,46 +150,62 @@ describe('InterProcessReadWriteLock in the line of a read-write lock', () => {
 });
 
 describe('LeaderLatch in an election', () => {
-  test('one leads at a time, handed over either way; ids are seen on both sides', { timeout: SCENE_MS }, async () => {
-    const { pair, peer } = scene;
-    const { a, b } = pair;
-    const path = linePath(pair, 'election', 'crown');
-    const mine = await lease(pair);
-    const theirs = await peer.make('latch', path, 'theirs');
-    expect((await campaign(a, 'crown', mine, { value: 'ours' })).status).toBe(200);
-    await theirs.does('start');
-    await soonSo('both stand', async () => (await electionOf(b, 'crown')).candidateCount === 2);
-    await throughout('they do not lead', async () => (await theirs.says('leads')) === 'false');
-    // For Curator the id is all of the data: our value is its first line, and our own record follows.
-    expect((await theirs.says('leader'))?.split('\\n')[0]).toBe('ours');
-    expect((await theirs.does('participants')).map((id) => id.split('\\n')[0]).sort()).toEqual(['ours', 'theirs']);
-    expect((await speak(b, 'crown', 'resign', mine)).status).toBe(204);
-    await theirs.does('await');
-    expect((await electionOf(a, 'crown')).leader).toMatchObject({ value: 'theirs', external: true });
+  const stand = (replica: Replica, name: string, count: number): Promise<unknown> =>
+    soonSo(`${count} stand`, async () => (await electionOf(replica, name)).candidateCount === count);
 
-    const running = new Awaited(campaign(b, 'crown', mine, { value: 'ours', waitMs: TTL_MS }));
-    await soonSo('both stand', async () => (await electionOf(a, 'crown')).candidateCount === 2);
-    await throughout('we do not lead', () => !running.done);
-    await theirs.does('close');
-    expect((await running.value).status).toBe(200);
-  });
+  test(
+    'one leads at a time, handed over either way; ids are seen on both sides (T14)',
+    { timeout: SCENE_MS },
+    async () => {
+      const { pair, peer } = scene;
+      const { a, b } = pair;
+      const path = linePath(pair, 'election', 'crown');
+      const [theirs, later] = [await peer.make('latch', path, 'theirs'), await peer.make('latch', path, 'later')];
+      const mine = await lease(pair);
+      await theirs.does('start');
+      await theirs.does('await');
+      const running = new Awaited(campaign(a, 'crown', mine, { value: 'ours', waitMs: TTL_MS }));
+      await stand(b, 'crown', 2);
+      expect((await electionOf(b, 'crown')).leader).toMatchObject({ value: 'theirs', external: true });
+      await later.does('start');
+      await stand(b, 'crown', 3);
+      await throughout('we do not lead', () => !running.done);
+      await theirs.does('close');
+      expect((await running.value).status).toBe(200);
+      // Written to while a latch stands behind it: when it is elected, and then by its leader.
+      expect((await speak(a, 'crown', 'proclaim', mine, { value: 'ours, too' })).status).toBeLessThan(300);
+      expect((await speak(b, 'crown', 'acknowledge', mine)).status).toBeLessThan(300);
+      await throughout('they do not lead', async () => (await later.says('leads')) === 'false');
+      // For Curator the id is all of the data: our value is its first line, and our own record follows. Our tail has the first value.
+      expect((await later.says('leader'))?.split('\\n')[0]).toBe('ours, too');
+      const ids = (await later.does('participants')).map((id) => id.split('\\n')[0]);
+      expect(ids.sort()).toEqual(['later', 'ours', 'ours, too']);
+      expect((await speak(b, 'crown', 'resign', mine)).status).toBe(204);
+      await later.does('await');
+      expect((await electionOf(a, 'crown')).leader).toMatchObject({ value: 'later', external: true });
+      await later.does('close');
+    },
+  );
 
   test('a leader that dies is followed by the next one, on either side', { timeout: SCENE_MS }, async () => {
-    const { pair } = scene;
+    const { pair, peer } = scene;
     const { a, b } = pair;
     const path = linePath(pair, 'election', 'dies');
     await using doomed = await startPeer('curator', DOOMED_MS);
-    const [mine, next] = [await lease(pair), await lease(pair)];
-    expect((await campaign(a, 'dies', mine)).status).toBe(200);
-    const dying = await doomed.make('latch', path, 'dying');
+    const [dying, theirs] = [await doomed.make('latch', path, 'dying'), await peer.make('latch', path, 'theirs')];
     await dying.does('start');
-    await soonSo('both stand', async () => (await electionOf(b, 'dies')).candidateCount === 2);
-    await expireSession(b, mine.leaseId);
     await dying.does('await');
-    const running = new Awaited(campaign(a, 'dies', next, { waitMs: TTL_MS }));
-    await soonSo('both stand', async () => (await electionOf(b, 'dies')).candidateCount === 2);
+    const mine = await lease(pair);
+    const running = new Awaited(campaign(a, 'dies', mine, { waitMs: TTL_MS }));
+    await stand(b, 'dies', 2);
+    await theirs.does('start');
+    await stand(b, 'dies', 3);
     await doomed.kill();
     expect((await running.value).status).toBe(200);
+    expect(await theirs.says('leads')).toBe('false');
+    await expireSession(b, mine.leaseId);
+    await theirs.does('await');
+    await theirs.does('close');
   });
 });
 

@@ -3,10 +3,11 @@
  * that are taken for what was waited for. docs/regressions.md says more about each.
  */
 import { expect, test } from 'vitest';
+import { sortLine } from '../../src/recipes/contender.js';
 import { OPCODE } from '../../src/zookeeper/operations.js';
 import { startCuttable, Witness } from '../faults/scene.js';
 import { enter, leasesFor, leave, untilMembers } from '../http/double-barrier-client.js';
-import { campaign } from '../http/election-client.js';
+import { campaign, electionOf } from '../http/election-client.js';
 import { claim, pushBodies, settle, settleAll } from '../http/queue-client.js';
 import type { LeaseHandle, Reply } from '../support/client.js';
 import { eventually, throughout } from '../support/eventually.js';
@@ -67,7 +68,7 @@ test('CURATOR-696: who led before its lease ended does not lead by the node that
     expect((await campaign(replica, 'crown', old, { value: 'me' })).status).toBe(410);
   const again = await pair.a.createLease({ ttlMs: TTL_MS });
   const running = unanswered(campaign(pair.a, 'crown', again, { value: 'me', waitMs: TTL_MS }));
-  await eventually('it runs', async () => (await witness.control.getChildren(directory)).children.length === 2);
+  await eventually('it runs', async () => (await electionOf(pair.b, 'crown')).candidateCount === 2);
   await throughout('it does not lead', () => running.reply === undefined);
   await witness.control.delete(ghost);
   expect((await running.done).status).toBe(200);
@@ -231,9 +232,9 @@ test('GH-1290: whatever wakes a member of a double barrier, it has entered only 
  * @returns the path
  */
 async function makeGhost(replica: Replica, witness: Witness, directory: string, lease: LeaseHandle): Promise<string> {
-  const { children } = await witness.control.getChildren(directory);
-  expect(children).toHaveLength(1);
-  const path = `${directory}/${children[0]}`;
+  const line = sortLine((await witness.control.getChildren(directory)).children);
+  expect(line).toHaveLength(1);
+  const path = `${directory}/${line[0]?.name}`;
   const { data } = await witness.control.getData(path);
   await expireSession(replica, lease.leaseId);
   await eventually('its node is gone', async () => (await witness.control.exists(path)) === undefined);
