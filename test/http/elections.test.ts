@@ -406,6 +406,24 @@ describe('the line of an election', () => {
     await control.delete(path);
   });
 
+  test('goes on, and is left, where somebody has removed the tails by hand (T14)', async () => {
+    await using pair = await startPair();
+    const [one, two] = await Promise.all([leaseFor(pair.a), leaseFor(pair.a)]);
+    await campaign(pair.a, 'boss', one);
+    const waiting = campaign(pair.a, 'boss', two, { waitMs: 20_000 });
+    await eventually('it stands', async () => (await electionOf(pair.b, 'boss')).candidateCount === 2);
+    const { control, layout } = pair.a.gateway.context;
+    const directory = layout.line('election', 'default', 'boss');
+    const { children } = await control.getChildren(directory);
+    const tails = children.filter((child) => child.includes('-tail-latch-'));
+    expect(tails).toHaveLength(2);
+    for (const tail of tails) await control.delete(`${directory}/${tail}`);
+    expect((await speak(pair.a, 'boss', 'resign', one)).status).toBe(204);
+    expect((await waiting).status).toBe(200);
+    expect((await speak(pair.b, 'boss', 'resign', two)).status).toBe(204);
+    expect((await control.getChildren(directory)).children).toEqual([]);
+  });
+
   test('shows a foreign candidate by its id, lets it lead, and waits for it', async () => {
     await using pair = await startPair();
     const [one, two] = await Promise.all([leaseFor(pair.a), leaseFor(pair.a)]);
