@@ -7,11 +7,18 @@
 import type { Model } from './linearizable.js';
 
 export type HoldInput =
-  | { readonly do: 'acquire'; readonly by: string; readonly reads?: boolean; readonly permits?: number }
-  | { readonly do: 'release'; readonly by: string }
+  | {
+      readonly do: 'acquire';
+      readonly by: string;
+      readonly reads?: boolean;
+      readonly permits?: number;
+      readonly waitMs?: number;
+    }
+  /** `mayStand`: somebody of that name asked and was not told whether it holds, so there may be a place in line to be left. */
+  | { readonly do: 'release'; readonly by: string; readonly mayStand?: boolean }
   /** An acquire that nobody waited for any more takes back what it got, unless another one was told of it. */
   | { readonly do: 'giveBack'; readonly by: string }
-  /** A lease ends, and with it all that it has. */
+  /** A lease ends, and with it all that it has. Without an output perhaps, and then only if it has something. */
   | { readonly do: 'end'; readonly by: string }
   /** Somebody holds with this token. */
   | { readonly do: 'see'; readonly token: number }
@@ -40,8 +47,6 @@ export interface Holds {
   /** The highest that was given to anybody, and to somebody who holds alone. */
   readonly lastToken: number;
   readonly lastAlone: number;
-  /** Who is in line and holds nothing, until it comes back, leaves or is passed by. */
-  readonly inLine: readonly string[];
   /** Leases that can get nothing any more. */
   readonly ended: readonly string[];
 }
@@ -66,18 +71,11 @@ export function holdsModel(limit = 1): Model<Holds, HoldInput, HoldOutput> {
     held: [...state.held.filter(({ by }) => by !== hold.by), hold],
     lastToken: Math.max(state.lastToken, hold.token ?? -1),
     lastAlone: hold.reads || limit > 1 ? state.lastAlone : Math.max(state.lastAlone, hold.token ?? -1),
-    inLine: state.inLine.filter((by) => by !== hold.by),
   });
   const without = (state: Holds, goes: (by: string) => boolean): Holds => ({
     ...state,
     held: state.held.filter(({ by }) => !goes(by)),
-    inLine: state.inLine.filter((by) => !goes(by)),
   });
-  const lined = (state: Holds, by: string): Holds => ({
-    ...state,
-    inLine: [...state.inLine.filter((one) => one !== by), by].sort(),
-  });
-
   function acquire(
     state: Holds,
     { by, reads = false, permits = 1 }: HoldInput & { do: 'acquire' },
@@ -86,8 +84,7 @@ export function holdsModel(limit = 1): Model<Holds, HoldInput, HoldOutput> {
     const own = state.held.find((one) => one.by === by);
     const token = output !== undefined && 'token' in output ? output.token : undefined;
     if (output !== undefined && token === undefined) {
-      if (own !== undefined) return undefined;
-      return 'kept' in output ? lined(state, by) : without(state, (one) => one === by);
+      return own === undefined ? state : undefined;
     }
     if (state.ended.includes(leaseOf(by))) return token === undefined ? state : undefined;
     if (own !== undefined) {
@@ -97,7 +94,7 @@ export function holdsModel(limit = 1): Model<Holds, HoldInput, HoldOutput> {
       if (own.token !== undefined || !rises(state, token, own.reads)) return undefined;
       return given(state, { ...own, token, told: true });
     }
-    if (!room(state, reads, permits)) return token === undefined ? lined(state, by) : undefined;
+    if (!room(state, reads, permits)) return token === undefined ? state : undefined;
     if (token !== undefined && !rises(state, token, reads)) return undefined;
     return given(state, { by, token, told: token !== undefined, reads, permits });
   }
@@ -112,15 +109,17 @@ export function holdsModel(limit = 1): Model<Holds, HoldInput, HoldOutput> {
   }
 
   return {
-    initial: { held: [], lastToken: -1, lastAlone: -1, inLine: [], ended: [] },
+    initial: { held: [], lastToken: -1, lastAlone: -1, ended: [] },
     step(state, input, output) {
       switch (input.do) {
         case 'acquire':
           return acquire(state, input, output);
         case 'release': {
-          // To leave the line is a release too.
-          const stands = state.held.some((one) => one.by === input.by) || state.inLine.includes(input.by);
-          if (output !== undefined && 'done' in output && output.done !== stands) return undefined;
+          const holds = state.held.some((one) => one.by === input.by);
+          if (output !== undefined && 'done' in output && output.done !== holds) {
+            // To leave the line is a release too.
+            if (holds || input.mayStand !== true) return undefined;
+          }
           return without(state, (by) => by === input.by);
         }
         case 'giveBack':
@@ -128,6 +127,7 @@ export function holdsModel(limit = 1): Model<Holds, HoldInput, HoldOutput> {
             ? state
             : without(state, (by) => by === input.by);
         case 'end': {
+          if (output === undefined && !state.held.some(({ by }) => leaseOf(by) === input.by)) return state;
           const after = without(state, (by) => leaseOf(by) === input.by);
           return { ...after, ended: [...state.ended.filter((one) => one !== input.by), input.by].sort() };
         }
@@ -141,13 +141,12 @@ export function holdsModel(limit = 1): Model<Holds, HoldInput, HoldOutput> {
           return see(state, input.token);
       }
     },
-    key: ({ held, lastToken, lastAlone, inLine, ended }) => {
+    key: ({ held, lastToken, lastAlone, ended }) => {
       const sorted = [...held].sort((a, b) => (a.by < b.by ? -1 : 1));
       return JSON.stringify([
         sorted.map(({ by, token, told, reads, permits }) => [by, token, told, reads, permits]),
         lastToken,
         lastAlone,
-        inLine,
         ended,
       ]);
     },

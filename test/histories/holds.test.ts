@@ -185,6 +185,38 @@ describe('a place that is kept', () => {
   });
 });
 
+describe('who waits', () => {
+  const wait = { do: 'acquire', by: 'b#1', waitMs: 8_000 } as const;
+  const calm: Circumstances = { touchLagMs: 0, disturbed: [] };
+  const history = (released: number): Told =>
+    told()
+      .lease('a', 0, 60, 120)
+      .lease('b', 0, 60, 120)
+      .acquire('a', 2, 5, 10)
+      .release('a', released, released + 5)
+      .add('b', 20, 8_020, wait, { refused: true });
+
+  it('does so in vain only while somebody can hold', () => {
+    expect(history(90).complaints(1, calm)).toEqual([
+      'b waited as b#1 from 20.0 to 8020.0 and was refused, though nobody can have held from 1020.0 to 8020.0',
+    ]);
+    expect(history(6_000).complaints(1, calm)).toEqual([]);
+    expect(history(90).add('c', 1_500, Infinity, { do: 'acquire', by: 'c#1' }).complaints(1, calm)).toEqual([]);
+    // Somebody who waits too, and somebody who was granted only afterwards, does not hold.
+    const others = history(90)
+      .lease('d', 0)
+      .add('d', 30, 7_030, { do: 'acquire', by: 'd#1', waitMs: 7_000 }, { refused: true })
+      .lease('e', 8_000)
+      .add('e', 40, 8_050, { do: 'acquire', by: 'e#1', waitMs: 9_000 }, { token: 40 });
+    expect(others.complaints(1, calm)).toHaveLength(2);
+  });
+
+  it('may do so while something is disturbed, or where nobody knows whether it was', () => {
+    expect(history(90).complaints(1, { ...calm, disturbed: [{ begin: 2_000, end: 6_000 }] })).toEqual([]);
+    expect(history(90).complaints()).toEqual([]);
+  });
+});
+
 describe('in the end', () => {
   it('somebody is granted', () => {
     const last = { do: 'acquire', by: 'z#last' } as const;

@@ -5,13 +5,14 @@
  *   release, its lease may have ended by its own clock (its last answered heartbeat was sent `ttlMs` ago), or it is told that it is lost.
  * - A token is higher than all tokens of holds that it excludes and that were told before it was asked for; and none is given twice.
  * - Whoever looks sees those that hold.
- * - Whoever waits is granted when nobody else can hold, and in the end somebody is.
+ * - Whoever waits is granted when nobody else can hold (`waits.ts`), and in the end somebody is.
  * - And all of it could have happened one after the other (`holds-model.ts`).
  */
 import type { LeaseInput, LeaseOutput } from './client-lease.js';
 import { holdsModel, leaseOf, type HoldInput, type HoldOutput } from './holds-model.js';
 import type { Operation } from './linearizable.js';
 import { isLeaseInput, LeaseLife } from './lives.js';
+import { waitedInVain } from './waits.js';
 import { complaints, type Circumstances } from './workload.js';
 
 /** Looks at who holds. */
@@ -68,6 +69,7 @@ export function holdComplaints(
     ...overlappingBeliefs(holds, limit),
     ...(limit === 1 ? tokensOutOfOrder(holds) : []),
     ...notShown(holds, looks),
+    ...(circumstances.disturbed === undefined ? [] : waitedInVain(own, leases, circumstances.disturbed)),
     ...stuckInTheEnd(own),
     ...complaints(holdsModel(limit), withWhatMayHappen([...own, ...seen], leases)),
   ];
@@ -164,7 +166,7 @@ function stuckInTheEnd(operations: readonly HoldOperation[]): string[] {
 }
 
 /** With the ends of leases, and with what may become of requests that their clients gave up. */
-export function withWhatMayHappen(
+function withWhatMayHappen(
   operations: readonly HoldOperation[],
   leases: ReadonlyMap<string, LeaseLife>,
 ): HoldOperation[] {
@@ -172,14 +174,25 @@ export function withWhatMayHappen(
     client,
     ...ends,
     input: { do: 'end', by: name },
-    output: undefined,
+    output: ends.end === Infinity ? undefined : { done: true },
   }));
-  const later = operations.flatMap(({ client, begin, input, output }): HoldOperation[] => {
-    if (input.do !== 'acquire' || (output !== undefined && !('kept' in output))) return [];
+  const unclear = operations.filter(
+    ({ input, output }) => input.do === 'acquire' && (output === undefined || 'kept' in output),
+  );
+  const asked = new Map<string, number>();
+  for (const { begin, input } of unclear)
+    if ('by' in input) asked.set(input.by, Math.min(begin, asked.get(input.by) ?? Infinity));
+  const clearer = operations.map((operation): HoldOperation => {
+    const { input, end } = operation;
+    if (input.do !== 'release' || (asked.get(input.by) ?? Infinity) > end) return operation;
+    return { ...operation, input: { ...input, mayStand: true } };
+  });
+  const later = unclear.flatMap(({ client, begin, input, output }): HoldOperation[] => {
+    if (input.do !== 'acquire') return [];
     const open = { client, begin, end: Infinity, output: undefined };
     const giveBack = { ...open, input: { do: 'giveBack', by: input.by } } as const;
     // Its place comes to hold when the one in front leaves.
     return output === undefined ? [giveBack] : [{ ...open, input }, giveBack];
   });
-  return [...operations, ...ends, ...later];
+  return [...clearer, ...ends, ...later];
 }

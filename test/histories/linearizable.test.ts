@@ -100,7 +100,9 @@ describe('a lock', () => {
       ['b', 2, NEVER, acquire('b')],
     ] as const;
     if (holder === undefined || waiter === undefined) throw new Error('two were given');
-    expect(right(lock, holder, waiter, ['b', 3, 4, release('b'), done(true)])).toBe(true);
+    const leave: HoldInput = { do: 'release', by: 'b', mayStand: true };
+    expect(right(lock, holder, waiter, ['b', 3, 4, leave, done(true)])).toBe(true);
+    expect(right(lock, holder, waiter, ['b', 3, 4, release('b'), done(true)])).toBe(false);
     expect(right(lock, holder, waiter, ['b', 3, 4, release('b'), done(false)])).toBe(true);
     expect(right(lock, holder, ['b', 3, 4, release('b'), done(true)])).toBe(false);
     expect(right(lock, holder, ['a', 2, 3, acquire('a'), { refused: true }])).toBe(false);

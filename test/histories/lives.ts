@@ -1,10 +1,13 @@
 /** What a history tells of the leases that were used on its object. */
 import type { LeaseInput } from './client-lease.js';
 import { timing } from '../support/timing.js';
+import { leaseOf } from './holds-model.js';
 import type { Operation } from './linearizable.js';
 
 /** Half a tick: what a server of the ensemble may not have passed on. */
 const TOUCH_LAG_MS = timing.tickMs / 2;
+/** A session ends at a tick, and is seen to have ended a moment later. */
+const LATE_MS = 2_000;
 
 interface Life {
   readonly begin: number;
@@ -23,6 +26,9 @@ export class LeaseLife {
   readonly #lives: Life[] = [];
   /** The newest sign of life was asked for then. */
   #seen = -Infinity;
+  /** And whatever else was asked with it was answered by then, or sent. */
+  #used = -Infinity;
+  #ttlMs = 0;
   /** When its client took it for lost, or sent the request to end it. */
   #over = Infinity;
   #left: { begin: number; end: number } | undefined;
@@ -37,7 +43,7 @@ export class LeaseLife {
    *   heartbeat counts when a later one shows that this time is over
    */
   static of(
-    operations: readonly Operation<{ readonly do: string }, unknown>[],
+    operations: readonly Operation<{ readonly do: string; readonly by?: string }, unknown>[],
     touchLagMs = TOUCH_LAG_MS,
   ): Map<string, LeaseLife> {
     const leases = new Map<string, LeaseLife>();
@@ -50,11 +56,18 @@ export class LeaseLife {
       if (!isLeaseInput(input)) continue;
       const lease = leases.get(input.lease) ?? new LeaseLife(input.lease, client);
       leases.set(input.lease, lease);
-      if (input.do === 'lease-lives') lease.#seen = Math.max(lease.#seen, begin);
+      if (input.do === 'lease-lives') {
+        lease.#seen = Math.max(lease.#seen, begin);
+        lease.#ttlMs = input.ttlMs;
+      }
       if (input.do !== 'lease-lives') lease.#over = Math.min(lease.#over, begin);
       else if (input.created === true || (newest.get(input.lease) as number) >= end + touchLagMs || touchLagMs === 0)
         lease.#lives.push({ begin, end, ttlMs: input.ttlMs });
       if (input.do === 'lease-left') lease.#left = { begin, end };
+    }
+    for (const { input, begin, end } of sorted) {
+      const lease = leases.get(isLeaseInput(input) ? input.lease : leaseOf(input.by ?? ''));
+      if (lease !== undefined) lease.#used = Math.max(lease.#used, end === Infinity ? begin : end);
     }
     return leases;
   }
@@ -67,6 +80,11 @@ export class LeaseLife {
       until = Math.max(until, begin + ttlMs);
     }
     return Math.min(until, this.#over);
+  }
+
+  /** By when it has ended, if nothing was disturbed since. */
+  get goneBy(): number {
+    return Math.min(this.#left?.end ?? Infinity, this.#used + this.#ttlMs + LATE_MS);
   }
 
   /** When it can have ended: not before the last that is known of its life. */

@@ -24,6 +24,8 @@ export interface Scene {
 }
 
 export const TTL_MS = 3_000;
+/** Of those who settle: no machine is so busy that they lose them, and they end them themselves. */
+export const SETTLE_TTL_MS = 8_000;
 
 /** What was going on while a history was recorded, for checks that depend on it. */
 export interface Circumstances {

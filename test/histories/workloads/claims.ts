@@ -8,7 +8,16 @@ import { ClientLease, unlessDone } from '../client-lease.js';
 import { claimComplaints, type Claimed, type ClaimInput, type ClaimOutput } from '../claims.js';
 import { NotApplied, now } from '../history.js';
 import { AFTERWARDS } from '../holds.js';
-import { ask, expected, TTL_MS, type Recorder, type Scene, type Workload } from '../workload.js';
+import {
+  ANSWER_WITHIN_MS,
+  ask,
+  expected,
+  SETTLE_TTL_MS,
+  TTL_MS,
+  type Recorder,
+  type Scene,
+  type Workload,
+} from '../workload.js';
 
 const PUSH_MAX = 3;
 const CLAIM_MAX = 3;
@@ -18,6 +27,8 @@ const TRIES = 4;
 const RETRY_MS = 50;
 /** As long as leases take to end, and then some. */
 const SETTLE_MS = 60_000;
+/** So long even a busy machine finds something, if there is something. */
+const SETTLE_WAIT_MS = 5_000;
 
 interface Kept extends Claimed {
   readonly object: string;
@@ -47,24 +58,27 @@ class Worker {
     return choice < 0.75 ? this.#push(this.scene.object()) : this.#claim(lease, this.scene.object());
   }
 
-  /** With everybody else gone: nothing stays behind. */
+  /** With everybody else gone: nothing stays behind. @throws NotApplied when it cannot be done in time */
   async empty(object: string): Promise<void> {
     for (const startedAt = now(); now() - startedAt < SETTLE_MS;) {
       const lease = await this.#alive();
-      await this.#claim(lease, object).catch(unlessDone);
+      await this.#claim(lease, object, SETTLE_WAIT_MS).catch(unlessDone);
       while (lease.kept && this.#kept[0] !== undefined)
         await this.#settle(lease, this.#kept[0], 'ack').catch(unlessDone);
       const view = await ask(this.scene.replica(), 'GET', `/v1/queues/${object}`).catch(unlessDone);
-      if (view?.status === 404 || (view?.status === 200 && (view.body as { depth: number }).depth === 0)) break;
-      await pause(RETRY_MS);
+      if (view?.status === 404 || (view?.status === 200 && (view.body as { depth: number }).depth === 0)) {
+        await this.#lease?.leave();
+        return;
+      }
     }
-    await this.#lease?.leave().catch(unlessDone);
+    throw new NotApplied();
   }
 
   async #alive(): Promise<ClientLease> {
     if (this.#lease?.kept === true) return this.#lease;
     this.#kept = [];
-    return (this.#lease = await ClientLease.take(this.history, this.scene, this.client, this.scene.ttlMs ?? TTL_MS));
+    const { ttlMs = TTL_MS } = this.scene;
+    return (this.#lease = await ClientLease.take(this.history, this.scene, this.client, ttlMs));
   }
 
   async #push(object: string): Promise<void> {
@@ -77,16 +91,20 @@ class Worker {
     });
   }
 
-  async #claim(lease: ClientLease, object: string): Promise<void> {
-    const { random } = this.scene;
+  async #claim(lease: ClientLease, object: string, waitMs = this.#someWait()): Promise<void> {
     const body = {
-      max: 1 + Math.floor(random() * CLAIM_MAX),
-      waitMs: Math.floor(random() * WAIT_MAX_MS),
+      max: 1 + Math.floor(this.scene.random() * CLAIM_MAX),
+      waitMs,
       requestId: `turn-${(this.#turns += 1)}`,
     };
     lease.useOn(object);
     const output = await this.history.record(object, this.client, { do: 'claim', lease: lease.name }, async () => {
-      const reply = await this.#persist('POST', object, 'claim', { body, leaseToken: lease.leaseToken });
+      const { leaseToken } = lease;
+      const reply = await this.#persist('POST', object, 'claim', {
+        body,
+        leaseToken,
+        withinMs: waitMs + ANSWER_WITHIN_MS,
+      });
       if (reply?.status === 410) lease.lose();
       if (reply === undefined || reply.status === 410) return undefined;
       if (expected(reply, [200, 204]).status === 204) return { items: [] };
@@ -115,12 +133,16 @@ class Worker {
     if (output !== undefined) this.#kept = this.#kept.filter((one) => one !== kept);
   }
 
+  #someWait(): number {
+    return this.scene.random() < 0.3 ? 0 : Math.floor(this.scene.random() * WAIT_MAX_MS);
+  }
+
   /** The same request again where nobody knows what came of it. @throws NotApplied when it was not done at any time */
   async #persist(
     method: 'POST',
     object: string,
     verb: string,
-    options: { body: unknown; leaseToken?: string },
+    options: { body: unknown; leaseToken?: string; withinMs?: number },
   ): Promise<Reply | undefined> {
     let unknown = false;
     for (let tries = 0; tries < TRIES; tries += 1) {
@@ -149,7 +171,13 @@ export const claims: Workload<ClaimInput, ClaimOutput> = {
 
   async settle(history, replica, object) {
     const over = new AbortController();
-    const scene: Scene = { replica: () => replica, random: Math.random, object: () => object, signal: over.signal };
+    const scene: Scene = {
+      replica: () => replica,
+      random: Math.random,
+      object: () => object,
+      signal: over.signal,
+      ttlMs: SETTLE_TTL_MS,
+    };
     await new Worker(history, scene, AFTERWARDS).empty(object);
     over.abort();
   },

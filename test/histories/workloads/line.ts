@@ -14,7 +14,16 @@ import type { Client, Reply } from '../../support/client.js';
 import { ClientLease, unlessDone } from '../client-lease.js';
 import { NotApplied, now } from '../history.js';
 import { AFTERWARDS, holdComplaints, type LineInput, type LineOutput } from '../holds.js';
-import { ANSWER_WITHIN_MS, ask, expected, TTL_MS, type Recorder, type Scene, type Workload } from '../workload.js';
+import {
+  ANSWER_WITHIN_MS,
+  ask,
+  expected,
+  SETTLE_TTL_MS,
+  TTL_MS,
+  type Recorder,
+  type Scene,
+  type Workload,
+} from '../workload.js';
 
 export interface Shape {
   readonly reads?: boolean;
@@ -52,6 +61,8 @@ interface Hold {
 }
 
 const WAIT_MAX_MS = 1_500;
+/** Some wait longer than most faults last. */
+const LONG_WAIT_MAX_MS = 8_000;
 /** An abandoned place is removed five seconds after its wait, and a lease ends two ticks late. */
 const SETTLE_WAIT_MS = 20_000;
 const SETTLE_MS = 60_000;
@@ -104,7 +115,7 @@ class LineClient {
     lease.useOn(object);
     const keepPlace = this.scene.random() < 0.3;
     let refused = false;
-    const output = await this.history.record(object, this.client, { do: 'acquire', by, ...rest }, async () => {
+    const output = await this.history.record(object, this.client, { do: 'acquire', by, waitMs, ...rest }, async () => {
       const reply = await this.#ask('POST', hold, this.line.acquire, lease, {
         body: { ...body, requestId, waitMs, keepPlace },
         withinMs: waitMs + ANSWER_WITHIN_MS,
@@ -161,7 +172,7 @@ class LineClient {
     let hold: Hold | undefined;
     for (const startedAt = now(); hold?.token === undefined && now() - startedAt < SETTLE_MS;) {
       if (lease?.kept !== true || hold === undefined) {
-        lease = await ClientLease.take(this.history, this.scene, this.client, this.scene.ttlMs ?? TTL_MS);
+        lease = await ClientLease.take(this.history, this.scene, this.client, SETTLE_TTL_MS);
         hold = { object, requestId: 'last', by: `${lease.name}#last`, shape: this.line.whole, state: 'asked' };
       }
       await this.#acquire(lease, hold, SETTLE_WAIT_MS).catch(unlessDone);
@@ -186,7 +197,10 @@ class LineClient {
   }
 
   #someWait(): number {
-    return this.scene.random() < 0.3 ? 0 : Math.floor(this.scene.random() * WAIT_MAX_MS);
+    const { random } = this.scene;
+    const choice = random();
+    if (choice < 0.3) return 0;
+    return Math.floor(random() * (choice < 0.9 ? WAIT_MAX_MS : LONG_WAIT_MAX_MS));
   }
 }
 
