@@ -20,10 +20,10 @@ export type HoldInput =
   | { readonly do: 'giveBack'; readonly by: string }
   /** A lease ends, and with it all that it has. Without an output perhaps, and then only if it has something. */
   | { readonly do: 'end'; readonly by: string }
-  /** Somebody holds with this token. */
-  | { readonly do: 'see'; readonly token: number }
+  /** Somebody holds with this token; `of` if it is known who was given it. */
+  | { readonly do: 'see'; readonly token: number; readonly of?: string }
   /** Whether this is the token of a hold. */
-  | { readonly do: 'check'; readonly token: number };
+  | { readonly do: 'check'; readonly token: number; readonly of?: string };
 
 export type HoldOutput =
   | { readonly token: number }
@@ -100,9 +100,11 @@ export function holdsModel(limit = 1): Model<Holds, HoldInput, HoldOutput> {
   }
 
   /** It may be the token of a hold that nobody was told of. */
-  function see(state: Holds, token: number): Holds | undefined {
+  function see(state: Holds, token: number, of: string | undefined): Holds | undefined {
     if (state.held.some((one) => one.token === token)) return state;
-    const unseen = state.held.filter((one) => one.token === undefined && rises(state, token, one.reads));
+    const unseen = state.held.filter(
+      (one) => one.token === undefined && (of === undefined || one.by === of) && rises(state, token, one.reads),
+    );
     const [hold] = unseen;
     if (hold === undefined) return undefined;
     return unseen.length > 1 ? state : given(state, { ...hold, token });
@@ -138,9 +140,18 @@ export function holdsModel(limit = 1): Model<Holds, HoldInput, HoldOutput> {
           return output.done === current || (output.done && unseen) ? state : undefined;
         }
         case 'see':
-          return see(state, input.token);
+          return see(state, input.token, input.of);
       }
     },
+    /** To hold helps nobody but who sees that. */
+    mayHelp: (input, wanted) =>
+      input.do !== 'acquire' ||
+      wanted.some(
+        ({ input: { do: does, ...rest }, output }) =>
+          (does === 'see' || (does === 'check' && output !== undefined && 'done' in output && output.done)) &&
+          'token' in rest &&
+          (rest.of === undefined || rest.of === input.by),
+      ),
     key: ({ held, lastToken, lastAlone, ended }) => {
       const sorted = [...held].sort((a, b) => (a.by < b.by ? -1 : 1));
       return JSON.stringify([

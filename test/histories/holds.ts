@@ -60,10 +60,14 @@ export function holdComplaints(
     output !== undefined && 'tokens' in output ? [{ begin, end, client, tokens: output.tokens }] : [],
   );
   const own = operations.filter((one): one is HoldOperation => !isLeaseInput(one.input) && one.input.do !== 'show');
-  const seen = looks.flatMap(({ tokens, ...look }) =>
-    tokens.map((token): HoldOperation => ({ ...look, input: { do: 'see', token }, output: { done: true } })),
-  );
   const holds = holdsOf(own, leases);
+  const holders = new Map(holds.map(({ token, by }) => [token, by]));
+  const seen = looks.flatMap(({ tokens, ...look }) =>
+    tokens.map((token): HoldOperation => {
+      const of = holders.get(token);
+      return { ...look, input: { do: 'see', token, ...(of !== undefined && { of }) }, output: { done: true } };
+    }),
+  );
   return [
     ...tokensGivenTwice(holds),
     ...overlappingBeliefs(holds, limit),
