@@ -8,6 +8,8 @@ const QUEUES = 4;
 const PER_PUSH = 20;
 const PRODUCERS = 8;
 const CLAIM_WAIT_MS = 5_000;
+/** Above it nobody pushes: what is not acknowledged in time would pile up, and be growth. */
+const OPEN_MAX = 4_000;
 const DRAINED_WITHIN_MS = 120_000;
 
 export class Messages {
@@ -27,13 +29,18 @@ export class Messages {
   start(ports: readonly number[], consumers: readonly SoakLease[], perSecond: number): void {
     const startedAt = performance.now();
     let sent = 0;
-    const isDue = (): boolean => sent < ((performance.now() - startedAt) / 1_000) * perSecond;
+    // What could not be pushed in its time is not made up for.
+    const isDue = (): boolean => {
+      const due = ((performance.now() - startedAt) / 1_000) * perSecond;
+      sent = Math.max(sent, due - perSecond);
+      return sent < due;
+    };
     const produce = async (i: number): Promise<void> => {
       const client = new Client(ports[i % ports.length] as number, this.#tally);
       const path = `/v1/queues/soak-${i % QUEUES}/messages`;
       const messages = Array.from({ length: PER_PUSH }, (_, n) => ({ body: { producer: i, n } }));
       while (this.#pushing) {
-        if (!isDue()) {
+        if (!isDue() || this.#open.size > OPEN_MAX) {
           await sleep(5);
           continue;
         }

@@ -16,7 +16,9 @@ export class Tally {
   refused({ status, body }: Answer): void {
     let code = '';
     try {
-      code = (JSON.parse(body) as { code?: string }).code ?? '';
+      const problem = JSON.parse(body) as { code?: string; detail?: string };
+      // Of a fault the number matters that ZooKeeper answered with.
+      code = `${problem.code ?? ''}${status === 500 ? ` (${problem.detail ?? ''})` : ''}`;
     } catch {
       // Not a problem; the status says enough.
     }

@@ -34,7 +34,8 @@ const CALM_AFTER_MS = SECOND;
 export interface ZooKeeperLimit {
   /** Whether there is a limit now. */
   readonly set: boolean;
-  readonly reached: boolean;
+  /** Whether there is room for one more request of new work, which then has it. */
+  admit(): boolean;
   /** To be called often. @param now monotonic */
   look(now: number): void;
 }
@@ -73,7 +74,7 @@ export class Overload {
 
   /** To be asked while `active`, of each request. @returns what is late, if new work has to be refused now */
   tooLate(): Late | undefined {
-    if (this.#options.zooKeeperLimit.reached) return 'zookeeper';
+    if (!this.#options.zooKeeperLimit.admit()) return 'zookeeper';
     if (this.#since.event_loop === undefined) return undefined;
     const now = this.#options.clock.monotonic();
     if (this.#takesUntil === undefined) {

@@ -47,9 +47,9 @@ export class Backlog {
    * @param now monotonic
    */
   take(now: number): BacklogLook {
-    const silent = this.#answers === 0;
+    const answers = this.#answers;
     const silentMs = this.#size === 0 ? 0 : now - this.#movedAt;
-    const look = { delayMs: silent ? silentMs : this.#totalMs / this.#answers, silent, largest: this.#largest };
+    const look = { delayMs: answers === 0 ? silentMs : this.#totalMs / answers, answers, largest: this.#largest };
     this.#answers = 0;
     this.#totalMs = 0;
     this.#largest = this.#size;
@@ -60,8 +60,8 @@ export class Backlog {
 export interface BacklogLook {
   /** What an answer took on average; without any, for how long there has been none. */
   readonly delayMs: number;
-  /** Whether there was none. */
-  readonly silent: boolean;
+  /** Those that went through the leader. */
+  readonly answers: number;
   /** The most requests that were under way at once. */
   readonly largest: number;
 }

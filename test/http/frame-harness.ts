@@ -16,7 +16,7 @@ import { createMetrics, type Metrics } from '../../src/metrics/metrics.js';
 import { systemClock } from '../../src/time.js';
 import { timing } from '../support/timing.js';
 
-const NO_LIMIT: ZooKeeperLimit = { set: false, reached: false, look: () => undefined };
+const NO_LIMIT: ZooKeeperLimit = { set: false, admit: () => true, look: () => undefined };
 
 export interface FrameOptions {
   config?: Partial<Config>;

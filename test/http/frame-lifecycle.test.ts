@@ -377,7 +377,7 @@ describe('the routes', () => {
     const { config } = loadConfig({});
     const { logger } = createLog({ logLevel: 'silent' });
     const metrics = createMetrics({ version: 'test', processMetrics: false });
-    const zooKeeperLimit = { set: false, reached: false, look: () => undefined };
+    const zooKeeperLimit = { set: false, admit: () => true, look: () => undefined };
     const options = {
       config,
       logger,

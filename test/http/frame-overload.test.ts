@@ -152,7 +152,7 @@ describe('an event loop that is late', () => {
 
 describe('a refusal', () => {
   /** What there is no time for is refused whenever ZooKeeper's limit is reached: no chance in it. */
-  const zooKeeperLimit = { set: true, reached: true, look: () => undefined };
+  const zooKeeperLimit = { set: true, admit: () => false, look: () => undefined };
   const shut = async (options: FrameOptions = {}): Promise<Frame> => {
     const frame = await start({ zooKeeperLimit, ...options });
     await eventually('it is overloaded', async () => (await overloaded(frame, 'zookeeper')) === 1);
