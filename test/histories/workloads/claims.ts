@@ -61,15 +61,15 @@ class Worker {
   /** With everybody else gone: nothing stays behind. @throws NotApplied when it cannot be done in time */
   async empty(object: string): Promise<void> {
     for (const startedAt = now(); now() - startedAt < SETTLE_MS;) {
+      const view = await ask(this.scene.replica(), 'GET', `/v1/queues/${object}`).catch(unlessDone);
+      if (view?.status === 404 || (view?.status === 200 && (view.body as { depth: number }).depth === 0)) {
+        await this.#lease?.leave().catch(unlessDone);
+        return;
+      }
       const lease = await this.#alive();
       await this.#claim(lease, object, SETTLE_WAIT_MS).catch(unlessDone);
       while (lease.kept && this.#kept[0] !== undefined)
         await this.#settle(lease, this.#kept[0], 'ack').catch(unlessDone);
-      const view = await ask(this.scene.replica(), 'GET', `/v1/queues/${object}`).catch(unlessDone);
-      if (view?.status === 404 || (view?.status === 200 && (view.body as { depth: number }).depth === 0)) {
-        await this.#lease?.leave();
-        return;
-      }
     }
     throw new NotApplied();
   }
