@@ -47,9 +47,13 @@ export class Party {
     while (this.alive && !this.surroundings.isOver()) {
       await passed(this.lease.ttlMs / HEARTBEATS_PER_TTL);
       if (!this.alive) return;
-      await someReplica(this.surroundings)
+      const reply = await someReplica(this.surroundings)
         .heartbeat(this.lease)
         .catch(() => undefined);
+      if (reply?.status === 410) this.alive = false;
+      // Sealed anew under the key of now: the old ones go in time.
+      if (reply?.status === 200)
+        this.lease.leaseToken = (reply.body as { leaseToken?: string }).leaseToken ?? this.lease.leaseToken;
     }
   }
 }

@@ -7,6 +7,7 @@ import type { ClientProcess, Said, Slow } from './client-process.js';
 import { FAULTS, type Fault } from './faults.js';
 import { Judge } from './judge.js';
 import { LateAcks } from './late-acks.js';
+import { Pursuit } from './pursuit.js';
 import { Relay } from './relay.js';
 import { RoamingClient } from './roaming-client.js';
 import { Rounds, type RoundOutcome } from './rounds.js';
@@ -127,7 +128,12 @@ export class Torture {
       const late = new LateAcks({ queue, ...surroundings(queue) });
       return { name: queue, running: late.run(), note: () => `${queue}: ${late.tried} tried` };
     });
-    return [...relays, ...lateAcks].map(({ name, running, note }) => ({
+    const pursuits = kinds.includes('lock') ? ['pursuit'] : [];
+    const pursuing = pursuits.map((lock) => {
+      const pursuit = new Pursuit({ lock, ...surroundings(lock) });
+      return { name: lock, running: pursuit.run(), note: () => `${lock}: ${pursuit.tried} tried` };
+    });
+    return [...relays, ...lateAcks, ...pursuing].map(({ name, running, note }) => ({
       ended: running.catch((error: unknown) => this.#complain(`${name}: ${(error as Error).message}`)),
       note,
     }));

@@ -1,0 +1,61 @@
+/**
+ * Somebody who wants a lock as soon as somebody else has it, at another replica perhaps: whose server may not have heard of the holder yet. As long as
+ * the holder's lease lasts by its own clock, and it has not begun to release, nobody else is told that it holds.
+ */
+import { now } from '../histories/history.js';
+import { passed } from '../support/eventually.js';
+import { Party, someReplica, type Surroundings } from './party.js';
+
+export interface PursuitOptions extends Surroundings {
+  readonly lock: string;
+  readonly complain: (complaint: string) => void;
+}
+
+const TTL_MS = 5_000;
+const WAIT_MS = 300;
+const PAUSE_MS = 100;
+/** Then others come, whose leases prefer other servers. */
+const TURNS = 5;
+
+export class Pursuit {
+  tried = 0;
+  #turns = 0;
+
+  constructor(readonly options: PursuitOptions) {}
+
+  async run(): Promise<void> {
+    const { lock, isOver } = this.options;
+    while (!isOver()) {
+      const names = [`${lock}-${this.#turns}-first`, `${lock}-${this.#turns}-second`] as const;
+      const [first, second] = await Promise.all(names.map((name) => Party.join(this.options, name, TTL_MS)));
+      if (first === undefined || second === undefined) return;
+      for (let i = 0; i < TURNS && !isOver(); i += 1) await this.#turn(first, second);
+      await Promise.all([first.leave(), second.leave()]);
+      await passed(PAUSE_MS);
+    }
+  }
+
+  async #turn(first: Party, second: Party): Promise<void> {
+    const { lock, complain } = this.options;
+    const requestId = String((this.#turns += 1));
+    const begin = now();
+    const holds = await this.#acquire(first, requestId, 0);
+    if (holds) {
+      this.tried += 1;
+      const too = await this.#acquire(second, requestId, WAIT_MS);
+      if (too && now() < begin + TTL_MS)
+        complain(`${lock}: ${second.name} was granted (turn ${requestId}) while ${first.name} held it`);
+    }
+    // Whatever was granted, or may have been.
+    for (const party of [second, first]) await party.ask(`/v1/locks/${lock}/release`, { requestId }, [204, 409, 410]);
+  }
+
+  /** One request. @returns whether it was told that it holds */
+  async #acquire({ lease }: Party, requestId: string, waitMs: number): Promise<boolean> {
+    const body = { waitMs, requestId };
+    const reply = await someReplica(this.options)
+      .call('POST', `/v1/locks/${this.options.lock}/acquire`, { body, leaseToken: lease.leaseToken })
+      .catch(() => undefined);
+    return reply?.status === 200;
+  }
+}
