@@ -71,3 +71,15 @@ test('a pop for which the replica has no room to wait is not applied, and not to
   await pushBodies(a, 'work', [1]);
   expect(bodiesOf(await waiting)).toEqual([1]);
 });
+
+test('a wait that ends before anybody has looked ends with a look: a queue that is not empty is not taken for empty', async () => {
+  const root = freshRoot();
+  await using b = await startReplica({ root });
+  await using cuttable = await startCuttable({ root });
+  const { replica: a, proxy } = cuttable;
+  await pushBodies(b, 'work', [0, 1]);
+  proxy.delay('fromZooKeeper', 200);
+  expect(bodiesOf(await pop(a, 'work', { waitMs: 20 }))).toEqual([0]);
+  expect(bodiesOf(await pop(b, 'work'))).toEqual([1]);
+  expect(bodiesOf(await pop(a, 'work', { waitMs: 20 }))).toEqual([]);
+});

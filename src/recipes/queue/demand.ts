@@ -3,7 +3,7 @@
  *
  *   waiting ──messages assigned──▶ taking ──taken──▶ answered
  *      ▲  │                          │
- *      │  ├─its wait is over─▶ answered with nothing
+ *      │  ├─its wait is over, and there was nothing when it was looked─▶ answered with nothing
  *      │  └─client gone, draining──▶ answered with nothing: nothing was taken
  *      └──────what was assigned could not be taken───┘
  */
@@ -77,8 +77,9 @@ export class Demand {
     const { waitMs, receivedAt, hardDeadline, signal } = options;
     const now = performance.now();
     if (waitMs > 0) {
+      // That there is nothing can be said when it has been looked. Before that it is answered by the look, as one that does not wait is.
       const onEnd = (): void => {
-        if (!this.taking) this.end([]);
+        if (!this.taking && this.waited) this.end([]);
       };
       this.#timers.push(setTimeout(onEnd, Math.max(0, receivedAt + waitMs - now)));
     }
@@ -95,11 +96,11 @@ export class Demand {
     return waitMs === 0 || performance.now() >= receivedAt + waitMs;
   }
 
-  /** What was assigned could not be taken: it waits again, or is over when its time is. */
+  /** What was assigned could not be taken: it waits again, or is over when its time is and there was nothing before. */
   again(): void {
     this.taking = false;
     const { signal, waitMs } = this.options;
-    if (signal.aborted || (waitMs > 0 && this.impatient)) this.end([]);
+    if (signal.aborted || (waitMs > 0 && this.waited && this.impatient)) this.end([]);
   }
 
   end(items: Delivered[]): void {
