@@ -10,6 +10,8 @@ export class Tally {
   handoffs = 0;
   pushed = 0;
   acknowledged = 0;
+  /** Answers that left open whether anything was done. */
+  unknown = 0;
   readonly #refusals: Record<string, number> = {};
   readonly #violations: string[] = [];
 
@@ -22,6 +24,7 @@ export class Tally {
     } catch {
       // Not a problem; the status says enough.
     }
+    if (code === 'outcome-unknown') this.unknown += 1;
     const what = `${status} ${code}`.trim();
     this.#refusals[what] = (this.#refusals[what] ?? 0) + 1;
   }
