@@ -23,6 +23,8 @@ import type { Watch } from '../../zookeeper/watch.js';
 import { QueueGoneError } from './queue-gone.js';
 
 const PREFIX = 't-';
+/** No name that ZooKeeper gives. */
+const NOT_IN_LINE = `${PREFIX}none`;
 
 /** What a taker's node says. */
 export interface TakerRecord {
@@ -82,9 +84,9 @@ export class Turn {
     return this.#first;
   }
 
-  /** The node that every transaction of this turn writes or checks. */
+  /** The node that every transaction of this turn writes or checks. Without one it is a node that there never is: such a transaction has lost its turn. */
   get path(): string {
-    return `${this.#directory}/${this.#name ?? ''}`;
+    return `${this.#directory}/${this.#name ?? NOT_IN_LINE}`;
   }
 
   /** Makes a transaction fail unless this replica still has the turn. */
