@@ -80,11 +80,13 @@ export async function readBarrier(
   deadline: number,
   stale = false,
 ): Promise<BarrierView> {
-  const reading = control.getData(path, deadline).catch((error: unknown) => {
-    if (isReason(error, 'NO_NODE')) return error.zxid;
-    throw error;
-  });
-  const [, node] = await Promise.all([stale ? undefined : control.sync(path, deadline), reading]);
+  const [, node] = await Promise.all([
+    stale ? undefined : control.sync(path, deadline), // sent first: what is sent behind it sees what it brings
+    control.getData(path, deadline).catch((error: unknown) => {
+      if (isReason(error, 'NO_NODE')) return error.zxid;
+      throw error;
+    }),
+  ]);
   return typeof node === 'number' ? liftedAt(node) : describeBarrier(node);
 }
 

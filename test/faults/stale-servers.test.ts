@@ -131,3 +131,33 @@ test('a heartbeat is not answered by a follower whose leader is silent (C5)', as
     withinMs: timing.processMs,
   });
 });
+
+test('what is shown is no older than the request, at a server that is behind (C2)', async () => {
+  const root = freshRoot();
+  await using b = await startReplica({ root, zookeeper: leader.connectString });
+  await using a = await startReplica({ root, zookeeper: behind.connectString });
+  const lease = await b.createLease({ ttlMs: 60_000 });
+  const show = async (path: string): Promise<unknown> => (await a.call('GET', path)).body as unknown;
+  // What is looked at for the first time may have to be found first: only what follows has to come through a server that is behind.
+  await b.expect(201, 'PUT', '/v1/barriers/new');
+  await b.expect(204, 'DELETE', '/v1/barriers/new');
+  ensemble.lag(behind.id, 300);
+  try {
+    await b.expect(201, 'PUT', '/v1/barriers/new');
+    expect(await show('/v1/barriers/new')).toMatchObject({ raised: true });
+    await b.expect(204, 'DELETE', '/v1/barriers/new');
+    expect(await show('/v1/barriers/new?waitMs=1')).toMatchObject({ raised: false });
+    await b.expect(201, 'PUT', '/v1/barriers/new');
+    expect(await show('/v1/barriers/new?waitMs=1')).toMatchObject({ raised: true });
+    await b.expect(201, 'PUT', '/v1/config/new', { body: { n: 1 } });
+    expect(await show('/v1/config/new')).toEqual({ n: 1 });
+    await b.expect(200, 'PUT', '/v1/counters/new', { body: { value: 7 } });
+    expect(await show('/v1/counters/new')).toMatchObject({ value: 7 });
+    const { fencingToken } = await b.hold('new', lease);
+    expect(await show('/v1/locks/new')).toMatchObject({ holders: [{ fencingToken }] });
+    await b.expect(201, 'POST', '/v1/queues/new/messages', { body: { messages: [{ body: 1 }] } });
+    expect(await show('/v1/queues/new')).toMatchObject({ depth: 1 });
+  } finally {
+    ensemble.lag(behind.id, 0);
+  }
+});

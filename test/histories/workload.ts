@@ -81,7 +81,7 @@ export async function ask(
   path: string,
   { withinMs = ANSWER_WITHIN_MS, ...options }: AskOptions = {},
 ): Promise<Reply | undefined> {
-  const signal = AbortSignal.timeout(withinMs);
+  const signal = AbortSignal.timeout(Math.ceil(withinMs));
   const reply = await client.call(method, path, { ...options, signal }).catch((error: unknown) => {
     const { code, name } = error as { code?: unknown; name: string };
     if (code === 'ECONNREFUSED') throw new NotApplied();
