@@ -57,10 +57,9 @@ export default defineConfig(
     languageOptions: {
       parserOptions: {
         projectService: {
-          // The third one stands beside its .d.mts, which hides it from the compiler.
+          // The second one stands beside its .d.mts, which hides it from the compiler.
           allowDefaultProject: [
             'eslint.config.js',
-            'vitest.config.ts',
             'scripts/lib/zookeeper.mjs',
             'test/torture/jumping-clock.mjs',
           ],
