@@ -11,9 +11,8 @@ export default defineConfig({
     globalSetup: ['test/support/global-setup.ts'],
     // A process per file: sessions, timers and sockets of one file cannot reach into the next.
     pool: 'forks',
-    // Each file may run servers of its own; more files at once than this turn deadlines into luck on a small machine. Half of their time the tests
-    // wait for leases and deadlines to end, so two cores have room for three.
-    maxWorkers: 3,
+    // Each file may run servers of its own; more files at once than this turn deadlines into luck on a small machine.
+    maxWorkers: Number(env['TEST_WORKERS'] ?? 2),
     testTimeout: timing.testMs,
     hookTimeout: timing.processMs,
     teardownTimeout: timing.processMs,

@@ -7,22 +7,17 @@ import type { Answer } from './exchange.js';
 const JSON_TYPE = 'application/json';
 
 /**
- * Whether the operating system took all of it, said at once where it did at once; false means that the client cannot have read it to its end.
+ * Resolves to whether the operating system took all of it; false means that the client cannot have read it to its end.
  * (True does not mean that it has: nobody can know that.)
  */
 export function writeAnswer(
   response: ServerResponse,
   answer: Answer,
   common: Readonly<Record<string, string>>,
-): boolean | Promise<boolean> {
-  if (isGone(response)) return false;
+): Promise<boolean> {
+  if (isGone(response)) return Promise.resolve(false);
   const text = bodyOf(answer);
-  response.writeHead(answer.status, headersOf(answer, text, common));
-  response.end(text);
-  return response.writableFinished || finished(response);
-}
-
-function finished(response: ServerResponse): Promise<boolean> {
+  const headers = headersOf(answer, text, common);
   return new Promise((resolve) => {
     const onFinish = (): void => settle(true);
     const onClose = (): void => settle(response.writableFinished);
@@ -31,6 +26,8 @@ function finished(response: ServerResponse): Promise<boolean> {
       resolve(delivered);
     };
     response.on('finish', onFinish).on('close', onClose);
+    response.writeHead(answer.status, headers);
+    response.end(text);
   });
 }
 

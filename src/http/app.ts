@@ -171,8 +171,7 @@ class Frame {
     call.waitedMs = waitedMsOf(answer);
     const common = this.#commonHeaders(call);
     try {
-      const written = writeAnswer(call.response, answer, common);
-      call.delivered = typeof written === 'boolean' ? written : await written;
+      call.delivered = await writeAnswer(call.response, answer, common);
       if (!call.delivered) answer.undelivered?.();
     } catch (error) {
       // It could not be put into words, which only a fault of the handler explains; the client has not seen any of it.

@@ -11,11 +11,14 @@
  */
 import type { Server } from 'node:http';
 import { Server as NetServer } from 'node:net';
-import { setImmediate as turnOfTheLoop } from 'node:timers/promises';
+import { setImmediate as turnOfTheLoop, setTimeout as passed } from 'node:timers/promises';
 
 /** How long a client that is just about to use a kept connection has for it: a round trip, with room for a busy machine. */
 const LAST_REQUEST_MS = 500;
 const IDLE_SWEEP_MS = 50;
+/** Who was answered `Connection: close` comes back at once, until its balancer has seen that this replica is not ready. */
+const QUIET_MS = 50;
+const QUIET_WITHIN_MS = 500;
 /** The first may have begun after connections were looked for. */
 const QUIET_TURNS = 2;
 /** Under so many new connections that no turn is without one, it has to end all the same. */
@@ -41,11 +44,16 @@ export async function closeListener(server: Server, withinMs: number): Promise<v
   });
 }
 
-/** Resolves when whole turns of the event loop have brought no new connection. */
+/** Resolves when some time, and then whole turns of the event loop, have brought no new connection. */
 async function untilQuiet(server: Server): Promise<void> {
   let accepted = 0;
   const count = (): void => void (accepted += 1);
   server.on('connection', count);
+  for (const until = performance.now() + QUIET_WITHIN_MS; performance.now() < until;) {
+    const before = accepted;
+    await passed(QUIET_MS);
+    if (accepted === before) break;
+  }
   for (let turn = 0, quiet = 0; quiet < QUIET_TURNS && turn < QUIET_TURNS_MAX; turn += 1) {
     const before = accepted;
     await turnOfTheLoop();

@@ -190,15 +190,17 @@ test('a claim of which nothing was known by the deadline is found and taken back
   await using b = await startReplica({ root });
   await using cuttable = await startCuttable({ root, settings: { POSTERN_REQUEST_TIMEOUT_MS: '1500' } });
   const { replica: a, proxy } = cuttable;
-  await pushBodies(b, 'work', [1, 2, 3]);
+  await pushBodies(b, 'work', [0, 1, 2, 3]);
   const { leaseToken } = await b.createLease({ ttlMs: 20_000 });
+  expect(bodiesOf(await pop(a, 'work'))).toEqual([0]); // it has the turn: the next transaction is that of the claim
   const lost = proxy.loseReply(OPCODE.multi).then(() => proxy.refuse());
   const answer = await a.call('POST', '/v1/queues/work/claim', { body: { max: 2 }, leaseToken });
   expect(answer).toMatchObject({ status: 503, body: { retryable: true } });
   await lost;
-  expect(await queueOf(b, 'work')).toMatchObject({ depth: 3, claimed: 2 }); // it was made
+  expect(await queueOf(b, 'work')).toMatchObject({ depth: 3 });
   proxy.accept();
   await eventually('it is taken back', async () => (await queueOf(b, 'work')).claimed === 0);
+  // That it was made, their second delivery tells.
   const claims = await claim(b, 'work', { leaseToken }, { max: 3, waitMs: 5_000 });
   expect(claims.map(({ body, deliveries }) => [body as number, deliveries])).toEqual([
     [1, 2],
