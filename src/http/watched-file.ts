@@ -3,7 +3,7 @@
  *
  * Polled, because mounted secrets change by swapping a link, which file watchers do not see.
  */
-import { unwatchFile, watchFile } from 'node:fs';
+import { statSync, unwatchFile, watchFile } from 'node:fs';
 import { SECOND } from '../time.js';
 
 export const POLL_MS = 2 * SECOND;
@@ -24,8 +24,11 @@ export interface WatchOptions<T> {
 
 /** @throws what the first reading throws */
 export function watchFiles<T>({ files, read, onChange, onFault, pollMs = POLL_MS }: WatchOptions<T>): WatchedFiles<T> {
+  const stamps = files.map(stampOf);
   let current = read();
+  let looked = false;
   const onStat = (): void => {
+    looked = true;
     try {
       current = read();
     } catch (error) {
@@ -35,14 +38,24 @@ export function watchFiles<T>({ files, read, onChange, onFault, pollMs = POLL_MS
     onChange(current);
   };
   for (const file of files) watchFile(file, { interval: pollMs, persistent: false }, onStat);
+  // What has changed after it was read and before the watch had its first look, no watch tells of.
+  const missed = setTimeout(() => {
+    if (!looked && files.some((file, i) => stampOf(file) !== stamps[i])) onStat();
+  }, pollMs).unref();
   return {
     get current() {
       return current;
     },
     close() {
+      clearTimeout(missed);
       for (const file of files) unwatchFile(file, onStat);
     },
   };
+}
+
+function stampOf(file: string): string {
+  const stat = statSync(file, { throwIfNoEntry: false });
+  return stat === undefined ? '' : `${stat.ino} ${stat.size} ${stat.mtimeMs}`;
 }
 
 /** The reason, of a file that could not be used, for a sentence. */
