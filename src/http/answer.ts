@@ -16,8 +16,7 @@ export function writeAnswer(
   common: Readonly<Record<string, string>>,
 ): Promise<boolean> {
   if (isGone(response)) return Promise.resolve(false);
-  const text = bodyOf(answer);
-  const headers = headersOf(answer, text, common);
+  const send = prepareAnswer(response, answer, common);
   return new Promise((resolve) => {
     const onFinish = (): void => settle(true);
     const onClose = (): void => settle(response.writableFinished);
@@ -26,9 +25,22 @@ export function writeAnswer(
       resolve(delivered);
     };
     response.on('finish', onFinish).on('close', onClose);
+    send();
+  });
+}
+
+/** @returns what writes it, and does not look what becomes of it @throws what cannot be put into words; then nothing was done */
+export function prepareAnswer(
+  response: ServerResponse,
+  answer: Answer,
+  common: Readonly<Record<string, string>>,
+): () => void {
+  const text = bodyOf(answer);
+  const headers = headersOf(answer, text, common);
+  return () => {
     response.writeHead(answer.status, headers);
     response.end(text);
-  });
+  };
 }
 
 export function isGone(response: ServerResponse): boolean {

@@ -29,7 +29,7 @@ import { parseTarget } from './request-target.js';
 import { Router } from './router.js';
 import { shed } from './shed.js';
 import { endSpan } from './span.js';
-import { STRICT_TRANSPORT } from './tls.js';
+import { transportHeaders } from './tls.js';
 import { createValidators } from './validation.js';
 
 export interface AppOptions {
@@ -203,8 +203,11 @@ class Frame {
   }
 
   #commonHeaders(call: Call): Record<string, string> {
-    const common: Record<string, string> = { ...call.answerHeaders, 'Trace-Id': call.traceId };
-    if ('encrypted' in call.request.socket) common['Strict-Transport-Security'] = STRICT_TRANSPORT;
+    const common: Record<string, string> = {
+      ...call.answerHeaders,
+      ...transportHeaders(call.request.socket),
+      'Trace-Id': call.traceId,
+    };
     const { leaving, draining } = this.#options;
     if (leaving.aborted || draining.aborted || call.mustCloseConnection) common['Connection'] = 'close';
     return common;

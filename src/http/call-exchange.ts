@@ -73,7 +73,7 @@ export function headerOf(value: string | string[] | undefined): string | undefin
 }
 
 /** Of the parameters of a path, the one that is the name of the thing that the operation is about. */
-function nameIn({ name, key, leaseId }: Readonly<Record<string, string>>): string | undefined {
+export function nameIn({ name, key, leaseId }: Readonly<Record<string, string>>): string | undefined {
   return name ?? key ?? leaseId;
 }
 

@@ -7,6 +7,7 @@ import type { Logger } from '../log.js';
 import type { Metrics } from '../metrics/metrics.js';
 import type { Clock } from '../time.js';
 import type { Call } from './call.js';
+import { nameIn } from './call-exchange.js';
 
 /** Label values are bounded: whatever else a client calls its method is `OTHER`. */
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'OPTIONS']);
@@ -15,8 +16,6 @@ const UNMATCHED = 'unmatched';
 const CLIENT_GONE = '499';
 /** Asked for every few seconds by machines. */
 const QUIET_OPERATIONS = new Set(['health', 'readiness', 'metrics']);
-/** Parameters of paths that say what a request is about. */
-const NAMING = ['name', 'key', 'leaseId', 'id'] as const;
 /** Members of bodies and queries that say what an administrator asked for. None of them is secret. */
 const ADMINISTRATIVE = ['holdId', 'graceMs', 'reason', 'to', 'max', 'force'] as const;
 
@@ -45,7 +44,7 @@ export function recordCall(call: Call, { logger, audit, metrics, clock }: Record
   const level = operation !== undefined && QUIET_OPERATIONS.has(operation.operationId) ? 'debug' : 'info';
   const outcome = call.code ?? 'done';
   const principal = call.credential?.principal.id;
-  const name = nameOf(call);
+  const name = nameIn(call.params) ?? call.params['id'];
   const ms = rounded(durationMs);
   // One flat object: members that are undefined are left out, and putting it together from parts costs as much as writing it.
   logger[level](
@@ -84,11 +83,6 @@ export function recordCall(call: Call, { logger, audit, metrics, clock }: Record
       'administrative act',
     );
   }
-}
-
-function nameOf({ params }: Call): string | undefined {
-  const naming = NAMING.find((parameter) => params[parameter] !== undefined);
-  return naming === undefined ? undefined : params[naming];
 }
 
 function detailsOf(asked: Readonly<Record<string, unknown>>): Record<string, unknown> {

@@ -7,6 +7,7 @@ import { PosternError } from '../errors.js';
 import type { Logger } from '../log.js';
 import type { Metrics } from '../metrics/metrics.js';
 import type { Clock } from '../time.js';
+import { prepareAnswer } from './answer.js';
 import type { Authentication } from './auth.js';
 import { corsHeaders } from './cors.js';
 import type { Face } from './express-face.js';
@@ -15,7 +16,7 @@ import type { Overload } from './overload.js';
 import { problemOf } from './problem.js';
 import { parseTarget } from './request-target.js';
 import type { Router } from './router.js';
-import { STRICT_TRANSPORT } from './tls.js';
+import { transportHeaders } from './tls.js';
 import { newTraceId, parentOf } from './trace.js';
 
 /** Whoever is refused in the same moment is to come back in different ones. */
@@ -72,7 +73,6 @@ function isRefused(request: IncomingMessage, response: ServerResponse, options: 
 }
 
 /** @returns the status */
-
 function refuse(
   { headers, socket }: IncomingMessage,
   response: ServerResponse,
@@ -80,22 +80,15 @@ function refuse(
   { corsOrigins, leaving }: ShedOptions,
 ): number {
   const refusal = REFUSALS[Math.floor(Math.random() * REFUSALS.length)];
-  const { status, headers: own, contentType, body } = problemOf(refusal, traceId, retryable);
-  const text = JSON.stringify(body);
-  response.writeHead(status, {
-    'Cache-Control': 'no-store',
-    'X-Content-Type-Options': 'nosniff',
+  const problem = problemOf(refusal, traceId, retryable);
+  prepareAnswer(response, problem, {
     ...corsHeaders(corsOrigins, headers),
-    ...own,
+    ...transportHeaders(socket),
     'Trace-Id': traceId,
-    ...('encrypted' in socket ? { 'Strict-Transport-Security': STRICT_TRANSPORT } : {}),
-    'Content-Type': contentType,
-    'Content-Length': Buffer.byteLength(text),
     // A client that asked whether to send its body was not told to: what follows on the connection is anybody's guess.
     ...(leaving.aborted || headers.expect !== undefined ? { Connection: 'close' } : {}),
-  });
-  response.end(text);
-  return status;
+  })();
+  return problem.status;
 }
 
 /** @returns undefined for what the frame answers otherwise: a host that is not served, no such path, a target that cannot be read */

@@ -3,6 +3,7 @@
  * connections get the new certificate, those that exist go on. What cannot be used leaves the old one in its place, with an error in the log.
  */
 import { readFileSync } from 'node:fs';
+import type { Socket } from 'node:net';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
 import { X509Certificate } from 'node:crypto';
 import type { Config } from '../config.js';
@@ -10,8 +11,14 @@ import type { Logger } from '../log.js';
 import { instant } from '../time.js';
 import { reasonOf, watchFiles } from './watched-file.js';
 
-/** For a year browsers come by TLS only. Said over TLS: they take it for nothing elsewhere. */
-export const STRICT_TRANSPORT = 'max-age=31536000';
+/** For a year browsers come by TLS only. */
+const OVER_TLS: Readonly<Record<string, string>> = { 'Strict-Transport-Security': 'max-age=31536000' };
+const PLAIN: Readonly<Record<string, string>> = {};
+
+/** Headers of every answer on this connection. Said over TLS only: browsers take it for nothing elsewhere. */
+export function transportHeaders(socket: Socket): Readonly<Record<string, string>> {
+  return 'encrypted' in socket ? OVER_TLS : PLAIN;
+}
 
 export type TlsConfig = Pick<Config, 'tlsCert' | 'tlsKey' | 'tlsClientCa'>;
 

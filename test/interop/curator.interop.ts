@@ -1,7 +1,7 @@
 /** Apache Curator: which of its recipes play together with ours, on both sides; and which do not. docs/interoperability.md says so. */
 import { describe, expect, test } from 'vitest';
 import { Layout } from '../../src/leases/layout.js';
-import { enter, leave, untilMembers } from '../http/double-barrier-client.js';
+import { leave, untilMembers } from '../http/double-barrier-client.js';
 import { campaign, electionOf, speak } from '../http/election-client.js';
 import { groupOf, join } from '../http/group-client.js';
 import type { LeaseHandle, Reply } from '../support/client.js';
@@ -14,7 +14,9 @@ import {
   lease,
   linePath,
   SCENE_MS,
+  enterTogether,
   sharedScene,
+  testBarrier,
   startPeer,
   TTL_MS,
   untilContenders,
@@ -209,48 +211,17 @@ describe('LeaderLatch in an election', () => {
   });
 });
 
-test('DistributedBarrier: raised and lifted by one, waited for by the other', { timeout: SCENE_MS }, async () => {
-  const { pair, peer } = scene;
-  const { a, b } = pair;
-  const path = new Layout(pair.root).barrier('default', 'gate');
-  const [theirs, waiter] = [await peer.make('barrier', path), await peer.make('barrier', path)];
-  await theirs.does('raise');
-  expect((await a.call('GET', '/v1/barriers/gate')).body).toMatchObject({ raised: true, external: true });
-  const ours = new Awaited(b.call('GET', '/v1/barriers/gate?waitMs=30000'));
-  await throughout('we wait', () => !ours.done);
-  await theirs.does('lift');
-  expect((await ours.value).body).toMatchObject({ raised: false });
-
-  expect((await a.call('PUT', '/v1/barriers/gate')).status).toBe(201);
-  const waiting = new Awaited(waiter.does('wait'));
-  await throughout('they wait', () => !waiting.done);
-  expect((await b.call('DELETE', '/v1/barriers/gate')).status).toBe(204);
-  await waiting.value;
-});
+testBarrier('DistributedBarrier', scene);
 
 test(
   'DistributedDoubleBarrier: all enter together, and all leave together, whoever completes the round',
   { timeout: SCENE_MS },
   async () => {
-    const { pair, peer } = scene;
+    const { pair } = scene;
     const { a, b } = pair;
     for (const theirsFirst of [true, false]) {
       const name = theirsFirst ? 'we-complete' : 'they-complete';
-      const path = new Layout(pair.root).doubleBarrier('default', name);
-      const [one, two] = [await lease(pair), await lease(pair)];
-      const theirs = await peer.make('double', path, 3);
-      const entering: Awaited<unknown>[] = [];
-      const here = [
-        () => theirs.does('enter'),
-        () => enter(a, name, one, { size: 3, waitMs: TTL_MS }),
-        () => enter(b, name, two, { size: 3, waitMs: TTL_MS }),
-      ];
-      for (const [i, go] of (theirsFirst ? here : here.toReversed()).entries()) {
-        await throughout('nobody has entered', () => entering.every(({ done }) => !done), { forMs: 100 });
-        entering.push(new Awaited<unknown>(go()));
-        if (i < 2) await untilMembers(a, name, i + 1);
-      }
-      await Promise.all(entering.map(({ value }) => value));
+      const { one, two, theirs } = await enterTogether(scene, name, theirsFirst);
       const leaving = [new Awaited<unknown>(leave(a, name, one, { waitMs: TTL_MS }))];
       await throughout('nobody has left', () => leaving.every(({ done }) => !done), { forMs: 100 });
       leaving.push(new Awaited<unknown>(theirs.does('leave')));

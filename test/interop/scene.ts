@@ -3,6 +3,7 @@
  */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { Layout, type LineKind } from '../../src/leases/layout.js';
+import { enter, untilMembers } from '../http/double-barrier-client.js';
 import type { LeaseHandle } from '../support/client.js';
 import { throughout } from '../support/eventually.js';
 import { expireSession, startPair, type Pair, type Replica } from '../support/start-gateway.js';
@@ -165,4 +166,51 @@ export function describeLock(
       await theirs.does('release');
     });
   });
+}
+
+/** A barrier that one side raises and lifts, and at which the other waits. */
+export function testBarrier(title: string, scene: { pair: Pair; peer: Peer }): void {
+  test(`${title}: raised and lifted by one, waited for by the other`, { timeout: SCENE_MS }, async () => {
+    const { pair, peer } = scene;
+    const { a, b } = pair;
+    const path = new Layout(pair.root).barrier('default', 'gate');
+    const [theirs, waiter] = [await peer.make('barrier', path), await peer.make('barrier', path)];
+    await theirs.does('raise');
+    expect((await a.call('GET', '/v1/barriers/gate')).body).toMatchObject({ raised: true, external: true });
+    const ours = new Awaited(b.call('GET', '/v1/barriers/gate?waitMs=30000'));
+    await throughout('we wait', () => !ours.done);
+    await theirs.does('lift');
+    expect((await ours.value).body).toMatchObject({ raised: false });
+
+    expect((await a.call('PUT', '/v1/barriers/gate')).status).toBe(201);
+    const waiting = new Awaited(waiter.does('wait'));
+    await throughout('they wait', () => !waiting.done);
+    expect((await b.call('DELETE', '/v1/barriers/gate')).status).toBe(204);
+    await waiting.value;
+  });
+}
+
+/** Three enter together, one of them theirs, which comes first or last. */
+export async function enterTogether(
+  { pair, peer }: { pair: Pair; peer: Peer },
+  name: string,
+  theirsFirst: boolean,
+): Promise<{ one: LeaseHandle; two: LeaseHandle; theirs: Thing }> {
+  const { a, b } = pair;
+  const path = new Layout(pair.root).doubleBarrier('default', name);
+  const [one, two] = [await lease(pair), await lease(pair)];
+  const theirs = await peer.make('double', path, 3);
+  const entering: Awaited<unknown>[] = [];
+  const here = [
+    () => theirs.does('enter'),
+    () => enter(a, name, one, { size: 3, waitMs: TTL_MS }),
+    () => enter(b, name, two, { size: 3, waitMs: TTL_MS }),
+  ];
+  for (const [i, go] of (theirsFirst ? here : here.toReversed()).entries()) {
+    await throughout('nobody has entered', () => entering.every(({ done }) => !done), { forMs: 100 });
+    entering.push(new Awaited<unknown>(go()));
+    if (i < 2) await untilMembers(a, name, i + 1);
+  }
+  await Promise.all(entering.map(({ value }) => value));
+  return { one, two, theirs };
 }
