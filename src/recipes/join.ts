@@ -362,11 +362,11 @@ class Joining {
     await this.agrees();
     const path = `${this.#line.path}/${mine.name}`;
     const { hardDeadline } = this.#request;
-    const first = this.#admitted(listed, mine);
     try {
       const node = await this.#session.getData(path, hardDeadline);
       const before = decodeRecord(node.data);
       if (before?.ending === true) throw new LeaseExpiredError();
+      const first = await this.#isFirst(listed, mine, before);
       // `granted` behind somebody else is what a crash between create and the write of `waiting` leaves.
       // (Not of a semaphore: there nothing is granted before its turn.)
       // Data that somebody has written over do not tell: what may have been answered as held stays held.
@@ -557,6 +557,16 @@ class Joining {
       }
     }
     return own;
+  }
+
+  /**
+   * Whether the turn of a place that was found has come. One that is `granted` had its turn before that was written, and what was listed
+   * earlier may still show who stood before it then; listed in the same session after the node was read, it cannot.
+   */
+  async #isFirst(listed: readonly Contender[], mine: Contender, found: ContenderRecord | undefined): Promise<boolean> {
+    if (this.#admitted(listed, mine)) return true;
+    if (found?.state !== 'granted' || this.#request.permits !== undefined) return false;
+    return this.#admitted(await this.#list(this.#session), mine);
   }
 
   #admitted(listed: readonly Contender[], mine: Contender): boolean {

@@ -46,6 +46,24 @@ describe('the line', () => {
     expect(await pair.a.showLock('fifo')).toMatchObject({ holders: [], waiterCount: 0 });
   });
 
+  it('takes no hold back from who repeats its request where it is not known yet that those before it have gone', async () => {
+    await using pair = await startPair();
+    const [first, second, third] = await leases(pair, 3);
+    await pair.a.hold('moved-up', first!);
+    const granted = pair.b.acquire('moved-up', second, { waitMs: 20_000 });
+    await pair.a.untilWaiting('moved-up', 1);
+    // This one listed the line when all three stood in it, and watches only the one before it.
+    const waiting = pair.a.acquire('moved-up', third, { waitMs: 20_000 });
+    await pair.a.untilWaiting('moved-up', 2);
+    await pair.a.endLease(first!);
+    const { status, body } = await granted;
+    expect(status).toBe(200);
+    const again = await pair.a.acquire('moved-up', second, { waitMs: 0, keepPlace: true });
+    expect(again).toMatchObject({ status: 200, body: { alreadyHeld: true, holdId: body.holdId } });
+    await pair.a.release('moved-up', second!);
+    expect((await waiting).status).toBe(200);
+  });
+
   it('moves up when somebody in the middle leaves, and when a waiting lease ends', async () => {
     await using pair = await startPair();
     const [holder, two, three] = await leases(pair, 3);
