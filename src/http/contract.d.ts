@@ -1959,7 +1959,7 @@ export interface paths {
          *     the lease alive.
          *
          *     `claimMs` ends the claim after that time even while the lease lives, for a worker that hangs while its heartbeats go on; extend prolongs it. Without `requestId` (or
-         *     `Idempotency-Key`) every request gets new messages; with it a repeated request gets the same ones as long as they are not acknowledged. Claims whose answer cannot be written are taken back.
+         *     `Idempotency-Key`) every request gets new messages; with it a repeated request gets the same ones as long as they are not acknowledged. Claims whose answer cannot be written are taken back, but for those that a repetition has found: an earlier answer may have told of them.
          *     Scope: `use` on queues.
          */
         post: operations["claimMessages"];

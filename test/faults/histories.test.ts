@@ -7,7 +7,7 @@
 import { env } from 'node:process';
 import { test } from 'vitest';
 import { History, NotApplied, now } from '../histories/history.js';
-import type { Workload } from '../histories/workload.js';
+import { encodeOperation, type Workload } from '../histories/workload.js';
 import { workloads } from '../histories/workloads/index.js';
 import type { Client } from '../support/client.js';
 import { passed } from '../support/eventually.js';
@@ -66,9 +66,12 @@ class Crowd<I, O> {
         workload.settle?.(history, replicas[i % replicas.length] as Client, object),
       ),
     );
-    return history.objects.flatMap((object) =>
-      workload.check(history.of(object), { touchLagMs: 0 }).map((complaint) => `${object}: ${complaint}`),
-    );
+    return history.objects.flatMap((object) => {
+      const operations = history.of(object);
+      const found = workload.check(operations, { touchLagMs: 0 });
+      if (found.length > 0) console.log([`history of ${object}:`, ...operations.map(encodeOperation)].join('\n'));
+      return found.map((complaint) => `${object}: ${complaint}`);
+    });
   }
 
   get unknown(): number {

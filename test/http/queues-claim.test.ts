@@ -610,4 +610,17 @@ describe('a claim whose answer cannot be written', () => {
     await settleAll(pair.b, 'work', 'ack', one, repeated);
     expect((await queueOf(pair.a, 'work')).depth).toBe(0);
   });
+
+  test('is not taken back by a try that comes late and finds what another one was answered with (C28)', async () => {
+    await using pair = await startPair();
+    const [one, two] = await leasesOf(pair);
+    await pushBodies(pair.a, 'work', [1, 2]);
+    const answered = await claim(pair.b, 'work', one, { max: 2, requestId: 'r1' });
+    const { items, undelivered } = await claimDirectly(pair.a, await opened(pair.a, one), 'r1');
+    expect(items).toHaveLength(2);
+    undelivered();
+    await throughout('nobody else gets them', async () => (await claim(pair.b, 'work', two)).length === 0);
+    await settleAll(pair.b, 'work', 'ack', one, answered);
+    expect((await queueOf(pair.a, 'work')).depth).toBe(0);
+  });
 });

@@ -44,7 +44,8 @@ export async function consume(context: Coordination, queues: Queues, request: Co
   if (requestId !== '') {
     const queue = await queues.find(request.namespace, request.name, request.hardDeadline);
     const known = queue === undefined ? [] : await findClaims(queue, lease, requestId, request.hardDeadline);
-    if (queue !== undefined && known.length > 0) return consumed(queue, claim, known);
+    // An earlier answer may have told the client of them: they stay, whatever becomes of this one.
+    if (known.length > 0) return { items: known, undelivered: () => undefined };
   } else if (request.waitMs === 0) {
     return take(queues, request, signal); // the claim itself shows whether the lease lives
   }

@@ -26,8 +26,6 @@ export interface Delivered {
   /** Of a claim: the message's node and the version of its delivery record. */
   path: string;
   version: number;
-  /** Of the claim's own node, as it was when this answer was made: raised when the claim is prolonged, or answered again. */
-  claimVersion: number;
 }
 
 export interface ClaimTerms {

@@ -523,6 +523,5 @@ function delivered(entry: Entry): Delivered {
     deliveries: deliveriesOf(entry) + 1,
     path,
     version: (entry.claims ?? -1) + 1,
-    claimVersion: 0,
   };
 }

@@ -26,7 +26,8 @@ export function placeOfClaim(path: string): MessagePlace | undefined {
 
 /**
  * What this lease has claimed with that requestId and not acknowledged yet, in the order of the queue.
- * Their nodes are written, so that the first try, should it find that its client has left, does not take them back.
+ * Their nodes are written, so that the first try, should it find that its client has left, does not take them back; nor may the caller, whatever
+ * becomes of its answer: another try may have been answered before.
  * @throws LeaseExpiredError, NoReplyError
  */
 export function findClaims(queue: Queue, lease: Lease, requestId: string, deadline: number): Promise<Delivered[]> {
@@ -40,7 +41,9 @@ export function findClaims(queue: Queue, lease: Lease, requestId: string, deadli
 
 interface Found {
   item: Delivered;
+  /** Of the claim's own node. */
   data: Buffer;
+  version: number;
 }
 
 /** @returns false when one of them was taken back, settled or prolonged meanwhile */
@@ -48,12 +51,7 @@ async function written(session: LeaseSession, found: readonly Found[], deadline:
   if (found.length === 0) return true;
   try {
     await session.multi(
-      found.map(({ item: { path, claimVersion }, data }) => ({
-        type: 'setData',
-        path: claimPath(path),
-        data,
-        version: claimVersion - 1,
-      })),
+      found.map(({ item: { path }, data, version }) => ({ type: 'setData', path: claimPath(path), data, version })),
       deadline,
     );
     return true;
@@ -109,9 +107,8 @@ async function readClaims(
       claimedUntil: record.until,
       path,
       version,
-      claimVersion: result.stat.version + 1,
     };
-    found.push({ item, data: result.data });
+    found.push({ item, data: result.data, version: result.stat.version });
   }
   return found;
 }

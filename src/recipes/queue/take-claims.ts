@@ -39,6 +39,8 @@ export type Outcome = 'made' | 'none' | 'turn-lost' | 'out-of-order';
 const QUEUE_CHECK = 1;
 const ORDER_CHECK = 2;
 const EMPTY = Buffer.alloc(0);
+/** Of a claim's own node that nobody has written since: a claim that is prolonged, or found by a repetition of its request, is. */
+const AS_MADE = 0;
 
 /** @throws QueueGoneError; LeaseExpiredError, NoReplyError: then nothing is claimed, or it is for `takeBackLater` */
 export async function takeClaims(
@@ -157,7 +159,6 @@ function claimedItem(queue: Queue, { lease }: ClaimTerms, entry: Entry, until: n
     claimedUntil: until,
     path,
     version,
-    claimVersion: 0,
   };
 }
 
@@ -167,16 +168,16 @@ function claimedItem(queue: Queue, { lease }: ClaimTerms, entry: Entry, until: n
  */
 export async function takeBack(
   queue: Queue,
-  items: readonly Pick<Delivered, 'path' | 'version' | 'claimVersion'>[],
+  items: readonly Pick<Delivered, 'path' | 'version'>[],
   deadline: number,
 ): Promise<void> {
   await Promise.all(
-    items.map(async ({ path, version, claimVersion }) => {
+    items.map(async ({ path, version }) => {
       const taken = await unless(
         queue.control.multi(
           [
             { type: 'check', path: recordPath(path), version },
-            { type: 'delete', path: claimPath(path), version: claimVersion },
+            { type: 'delete', path: claimPath(path), version: AS_MADE },
           ],
           deadline,
         ),
@@ -207,7 +208,7 @@ export function takeBackLater(queue: Queue, entries: readonly Entry[], { attempt
     const made = paths.flatMap((path, i) => {
       const [claim, record] = [results[2 * i], results[2 * i + 1]];
       if (claim === undefined || record === undefined || !('data' in claim) || !('data' in record)) return [];
-      return decodeClaim(claim.data)?.a === attempt ? [{ path, version: record.stat.version, claimVersion: 0 }] : [];
+      return decodeClaim(claim.data)?.a === attempt ? [{ path, version: record.stat.version }] : [];
     });
     await takeBack(queue, made, deadline);
     return made.length > 0;
