@@ -1,6 +1,13 @@
 /** What is looked for in histories of locks and their like: a right history, and one that is wrong for each thing that can be. */
 import { describe, expect, it } from 'vitest';
-import { AFTERWARDS, holdComplaints, type LineInput, type LineOperation, type LineOutput } from './holds.js';
+import {
+  AFTERWARDS,
+  holdComplaints,
+  type HoldRules,
+  type LineInput,
+  type LineOperation,
+  type LineOutput,
+} from './holds.js';
 import type { Circumstances } from './workload.js';
 
 const TTL_MS = 100;
@@ -45,8 +52,8 @@ class Told {
     return this.add('looker', begin, end, { do: 'show' }, { tokens });
   }
 
-  complaints(limit = 1, circumstances: Circumstances = { touchLagMs: 0 }): string[] {
-    return holdComplaints(this.operations, limit, circumstances);
+  complaints(rules: number | HoldRules = 1, circumstances: Circumstances = { touchLagMs: 0 }): string[] {
+    return holdComplaints(this.operations, typeof rules === 'number' ? { limit: rules } : rules, circumstances);
   }
 }
 
@@ -150,6 +157,26 @@ describe('who looks', () => {
     const history = told().lease('a', 0, 40).acquire('a', 2, 5, 10).release('a', 10, 12);
     expect(history.show(9, 13, 10).complaints()).toEqual([]);
     expect(history.show(14, 15, 10).complaints()[0]).toContain('not linearizable');
+  });
+});
+
+describe('who is refused in an election', () => {
+  const election: HoldRules = { limit: 1, leadsUntold: true };
+  const refused = (...tokens: [at: number, token: number][]): Told =>
+    tokens.reduce(
+      (seen, [at, token]) => seen.show(at, at + 1, token),
+      told().lease('a', 0, 40).add('a', 2, 20, { do: 'acquire', by: 'a#1', waitMs: 10 }, { refused: true }),
+    );
+
+  it('may have led until then without having been told, and been seen to', () => {
+    expect(refused([10, 7]).complaints(election)).toEqual([]);
+    expect(refused([10, 7]).complaints(1)).toEqual([expect.stringContaining('not linearizable')]);
+  });
+
+  it('leads no more after that, and not twice', () => {
+    expect(refused([30, 7]).complaints(election)).toEqual([expect.stringContaining('not linearizable')]);
+    expect(refused([10, 7], [30, 7]).complaints(election)).toEqual([expect.stringContaining('not linearizable')]);
+    expect(refused([10, 7], [14, 8]).complaints(election)).toEqual([expect.stringContaining('not linearizable')]);
   });
 });
 

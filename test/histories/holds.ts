@@ -49,10 +49,16 @@ interface Hold {
   readonly believedUntil: number;
 }
 
-/** @param limit permits that there are */
+export interface HoldRules {
+  /** Permits that there are. */
+  readonly limit: number;
+  /** Who is first leads, and is seen to, before it knows that: it may be told that it waited in vain all the same. */
+  readonly leadsUntold?: boolean;
+}
+
 export function holdComplaints(
   operations: readonly LineOperation[],
-  limit: number,
+  { limit, leadsUntold = false }: HoldRules,
   circumstances: Circumstances = {},
 ): string[] {
   const leases = LeaseLife.of(operations, circumstances.touchLagMs);
@@ -75,8 +81,27 @@ export function holdComplaints(
     ...notShown(holds, looks),
     ...(circumstances.disturbed === undefined ? [] : waitedInVain(own, leases, circumstances.disturbed)),
     ...stuckInTheEnd(own),
-    ...complaints(holdsModel(limit), withWhatMayHappen([...own, ...seen], leases)),
+    ...complaints(
+      holdsModel(limit),
+      withWhatMayHappen([...(leadsUntold ? withUntold(own, seen) : own), ...seen], leases),
+    ),
   ];
+}
+
+/** A refusal while somebody was seen whom nobody knows: it may have led until it was refused. */
+function withUntold(own: readonly HoldOperation[], seen: readonly HoldOperation[]): HoldOperation[] {
+  const unknown = seen.filter(({ input }) => input.do === 'see' && input.of === undefined);
+  return own.flatMap((one, i): HoldOperation[] => {
+    const { input, output, begin, end } = one;
+    if (input.do !== 'acquire' || output === undefined || !('refused' in output)) return [one];
+    if (!unknown.some((look) => look.begin < end && look.end > begin)) return [one];
+    // As of a lease of its own, which ends with the answer at the latest, and leads no more after that.
+    const by = `${leaseOf(input.by)}, refused ${i}`;
+    return [
+      { ...one, input: { ...input, by }, output: undefined },
+      { ...one, input: { do: 'end', by }, output: { done: true } },
+    ];
+  });
 }
 
 function holdsOf(operations: readonly HoldOperation[], leases: ReadonlyMap<string, LeaseLife>): Hold[] {

@@ -21,6 +21,7 @@ import {
 } from './models.js';
 import { settleQueue } from './settle-queue.js';
 import { decodeOperation, encodeOperation } from './workload.js';
+import { transaction } from './workloads/transaction.js';
 
 /** One operation: `client begin–end`, what it did, and what it was told. */
 type Told<I, O> = [client: string, begin: number, end: number, input: I, output?: O];
@@ -318,6 +319,20 @@ describe('a barrier and a transaction', () => {
       { refused: true },
     ];
     expect(check(vote('a', 0, 'open'), other, vote('b', 4, 'committed'))).toBe(true);
+  });
+
+  it('may be told to be committed to all who vote at the same moment, and to nobody before', () => {
+    const vote = (participant: string, begin: number, end: number): Operation<TransactionInput, TransactionOutput> => ({
+      client: participant,
+      begin,
+      end,
+      input: { do: 'vote', participant, vote: 'commit', by: participant },
+      output: { state: 'committed' },
+    });
+    const all = [{ ...vote('red', 0, 1), output: { state: 'open' } } as const, vote('green', 2, 6), vote('blue', 3, 7)];
+    expect(transaction.check(all)).toEqual([]);
+    const early = [all[0], vote('green', 2, 3), vote('blue', 4, 7)] as typeof all;
+    expect(transaction.check(early)).toEqual([expect.stringContaining('not linearizable')]);
   });
 });
 

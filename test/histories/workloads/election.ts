@@ -5,6 +5,7 @@ export const election = lineWorkload({
   kind: 'election',
   collection: '/v1/elections',
   limit: 1,
+  leadsUntold: true,
   acquire: 'campaign',
   release: 'resign',
   id: 'candidateId',

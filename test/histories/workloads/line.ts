@@ -37,6 +37,8 @@ export interface LineKind {
   /** `/v1/locks` */
   readonly collection: string;
   readonly limit: number;
+  /** See `HoldRules`. */
+  readonly leadsUntold?: boolean;
   readonly acquire: 'acquire' | 'campaign';
   readonly release: 'release' | 'resign';
   /** In answers and in releases. */
@@ -225,7 +227,7 @@ export function lineWorkload(line: LineKind): Workload<LineInput, LineOutput> {
       await new LineClient(line, history, scene, AFTERWARDS).settle(object);
       over.abort();
     },
-    check: (operations, circumstances) => holdComplaints(operations, line.limit, circumstances),
+    check: (operations, circumstances) => holdComplaints(operations, line, circumstances),
   };
 }
 

@@ -81,9 +81,33 @@ export const transaction: Workload<Input, Output> = {
         output: undefined,
       }),
     );
-    return complaints(transactionModel(PARTICIPANTS.length), [...own, ...ends]);
+    return complaints(transactionModel(PARTICIPANTS.length), [
+      ...own.flatMap((one) => votedAndLooked(one, own)),
+      ...ends,
+    ]);
   },
 };
+
+/**
+ * Who votes is told how the transaction stands after that; of two who vote at the same time both may be told that it is committed, though it was so only
+ * when the second vote was there. Such a vote is two operations: the vote, and a look.
+ */
+function votedAndLooked(
+  one: Operation<TransactionInput, TransactionOutput>,
+  all: readonly (typeof one)[],
+): (typeof one)[] {
+  const { input, output, begin, end } = one;
+  if (input.do !== 'vote' || output === undefined || !('state' in output) || output.state !== 'committed') return [one];
+  const beside = all.some(
+    (other) => other !== one && other.input.do === 'vote' && other.begin < end && other.end > begin,
+  );
+  return beside
+    ? [
+        { ...one, output: undefined },
+        { ...one, input: { do: 'look' } },
+      ]
+    : [one];
+}
 
 function stateOf(body: unknown): TransactionOutput {
   return { state: (body as { state: 'open' | 'committed' | 'aborted' }).state };
