@@ -130,6 +130,18 @@ export function sortLine(children: readonly string[]): Contender[] {
   return line.sort((a, b) => compareSequences(a.sequence, b.sequence) || Number(a.reads) - Number(b.reads));
 }
 
+/** As `sortLine`, as everybody may see it: who repeats a request has a second node for a moment, which stands for nothing. */
+export function shownLine(children: readonly string[]): Contender[] {
+  const shown = new Set<string>();
+  return sortLine(children).filter(({ name }) => {
+    if (!isOwnName(name)) return true;
+    const guid = guidOf(name) as string;
+    if (shown.has(guid)) return false;
+    shown.add(guid);
+    return true;
+  });
+}
+
 const OWN_NAME =
   /^_c_([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})-(lock-|__READ__|__WRIT__|latch-|permit\d{1,5}-)-?\d{9,10}$/;
 

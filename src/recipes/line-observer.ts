@@ -15,7 +15,7 @@ import { pause } from '../time.js';
 import { unless } from '../zookeeper/errors.js';
 import type { Kind } from '../metrics/metrics.js';
 import type { ControlSession } from '../zookeeper/control-session.js';
-import { sortLine, type Contender } from './contender.js';
+import { shownLine, sortLine, type Contender } from './contender.js';
 import { describeContender, type ContenderView } from './describe.js';
 import { SHOWN } from './line-view.js';
 import { Observers, type Look, type LookResult } from './observers.js';
@@ -117,7 +117,7 @@ class LineLook {
     const { watches } = this.#control;
     const { wake, deadline } = this.#look;
     const listing = await unless(this.#control.getChildren(this.#directory, deadline), 'NO_NODE');
-    const line = sortLine(listing?.children ?? []);
+    const line = shownLine(listing?.children ?? []);
     const admitted = rule.holding(line);
     const first = line.slice(0, Math.min(admitted, SHOWN));
     const next = line[admitted];
@@ -154,7 +154,7 @@ class LineLook {
     const children = await watches.getChildren(this.#directory, wake, deadline);
     this.#look.keep(children.watch);
     if (children.value !== undefined) {
-      const now = sortLine(children.value.children);
+      const now = shownLine(children.value.children);
       return now.length === line.length && now.every(({ name }, i) => name === line[i]?.name);
     }
     const absent = await watches.exists(this.#directory, wake, deadline);

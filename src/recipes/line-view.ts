@@ -7,7 +7,7 @@ import type { LineKind } from '../leases/layout.js';
 import { pageOfNames, type Page } from '../page.js';
 import { unless } from '../zookeeper/errors.js';
 import { readRule } from './agreement.js';
-import { sortLine, type Contender } from './contender.js';
+import { shownLine, type Contender } from './contender.js';
 import type { Coordination } from './coordination.js';
 import { describeContender, type ContenderView } from './describe.js';
 import { readLineDirectory } from './line-directory.js';
@@ -190,7 +190,7 @@ async function readListing(
     unless(control.getChildren(directory, deadline), 'NO_NODE'),
   ]);
   if (listing === undefined) return { line: [], delays: false };
-  return { line: sortLine(listing.children), delays: readLineDirectory(listing.stat).delays };
+  return { line: shownLine(listing.children), delays: readLineDirectory(listing.stat).delays };
 }
 
 /** Those that still exist, with what may be shown of them. */

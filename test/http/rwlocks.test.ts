@@ -1,5 +1,6 @@
 /** Read-write locks: who shares, who excludes, who comes first. */
 import { describe, expect, test } from 'vitest';
+import { Witness } from '../faults/scene.js';
 import type { LeaseHandle, Reply } from '../support/client.js';
 import { eventually, throughout } from '../support/eventually.js';
 import { startPair, type Replica } from '../support/start-gateway.js';
@@ -32,6 +33,30 @@ interface Held {
 }
 
 describe('a read-write lock', () => {
+  test('shows a reader once, and no token that nobody was given, while a repetition of its request has a node of its own', async () => {
+    await using pair = await startPair();
+    await using witness = await Witness.start(pair.root);
+    const lease = await pair.a.createLease({ ttlMs: TTL_MS });
+    const held = (await acquire(pair.a, 'repeated', lease, { mode: 'read', requestId: 'r' })).body as Held;
+    const directory = witness.layout.line('rwlock', 'default', 'repeated');
+    const [name] = (await witness.control.getChildren(directory)).children as [string];
+    const { data } = await witness.control.getData(`${directory}/${name}`);
+    const again = await witness.control.create(`${directory}/${name.slice(0, -10)}`, data, {
+      mode: 'ephemeral-sequential',
+    });
+    const { czxid } = again.stat;
+    expect(czxid).toBeGreaterThan(held.fencingToken);
+    for (const replica of [pair.a, pair.b]) {
+      expect(await replica.expect(200, 'GET', '/v1/rwlocks/repeated')).toMatchObject({
+        holders: [{ fencingToken: held.fencingToken }],
+        holderCount: 1,
+        waiterCount: 0,
+      });
+      const check = await replica.call('POST', '/v1/rwlocks/repeated/check', { body: { fencingToken: czxid } });
+      expect(check.body).toEqual({ current: false, latestFencingToken: held.fencingToken });
+    }
+  });
+
   test('is shared by readers at both replicas', async () => {
     await using pair = await startPair();
     const [one, two] = await Promise.all([

@@ -14,6 +14,7 @@ import {
   ownHoldId,
   parseContender,
   prefixOf,
+  shownLine,
   sortLine,
   type Contender,
   type ContenderRecord,
@@ -194,5 +195,22 @@ describe('the record of a contender', () => {
         expect(decodeRecord(Buffer.concat([Buffer.from('{'), bytes]))).toBeUndefined();
       }),
     );
+  });
+});
+
+describe('what is shown of a line', () => {
+  const own = (digit: number): string => `3f0c2b1a-0000-8000-8000-00000000000${digit}`;
+  const named = (guid: string, sequence: number): string => nodePrefix(guid, '__READ__') + formatSequence(sequence);
+  const shown = (...children: string[]): string[] => shownLine(children).map(({ name }) => name);
+
+  test('is one place for each request, also while a repetition of it has a second node', () => {
+    const [first, second, third] = [named(own(1), 4), named(own(2), 5), named(own(1), 6)] as const;
+    expect(shown(third, second, first)).toEqual([first, second]);
+    expect(shown(third, second)).toEqual([second, third]);
+  });
+
+  test('is everybody else as they stand: others may use one name for several places', () => {
+    const foreign = '3f0c2b1a-0000-4000-8000-000000000001';
+    expect(shown(named(foreign, 4), named(foreign, 5), 'lock-0000000006', 'lock-0000000007')).toHaveLength(4);
   });
 });
