@@ -220,10 +220,11 @@ export class DoubleBarriers {
       for (;;) {
         const [found, before] = await Promise.all([
           this.#memberships.find(session, lease, path, deadline).catch(async (error: unknown) => {
-            // Mine has gone, and somebody else has entered under its name since.
-            if (error instanceof OtherOwner && (await this.#isNamed(session, directory, member, lease, deadline)))
-              return undefined;
-            throw error;
+            // Mine has gone, before this began or by it, and somebody else has entered under its name since.
+            if (!(error instanceof OtherOwner)) throw error;
+            if (deleted === undefined && !(await this.#isNamed(session, directory, member, lease, deadline)))
+              throw error;
+            return undefined;
           }),
           session.exists(ready, deadline),
         ]);

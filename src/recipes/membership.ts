@@ -91,11 +91,17 @@ export class Memberships {
 
   /** @returns what was deleted; undefined when there was nothing. @throws as `put` */
   remove(lease: Lease, path: string, deadline: number): Promise<Stat | undefined> {
+    let own: Stat | undefined;
     return this.inTurn(lease, path, deadline, async (session) => {
       for (;;) {
-        const node = await this.find(session, lease, path, deadline);
-        if (node === undefined) return undefined;
-        if (await this.delete(session, path, node.stat, deadline)) return node.stat;
+        const node = await this.find(session, lease, path, deadline).catch((error: unknown) => {
+          // Mine was there when this began. The reply to its deletion was lost, and somebody else has come since.
+          if (error instanceof OtherOwner && own !== undefined) return undefined;
+          throw error;
+        });
+        if (node === undefined) return own;
+        own = node.stat;
+        if (await this.delete(session, path, own, deadline)) return own;
       }
     });
   }

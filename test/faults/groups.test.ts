@@ -42,6 +42,22 @@ test('a value and a leave whose replies from ZooKeeper are lost are done once', 
   expect(await namesIn(other, 'team')).toEqual([]);
 });
 
+test('a leave whose reply from ZooKeeper is lost is done, also when somebody else takes the name at once', async () => {
+  const root = freshRoot();
+  await using cuttable = await startCuttable({ root });
+  await using other = await startReplica({ root });
+  const [lease, next] = [await leaseFor(cuttable.replica), await leaseFor(other)];
+  await join(cuttable.replica, 'team', 'w1', lease);
+  const left = cuttable.proxy.loseReply(OPCODE.delete);
+  const leaving = leave(cuttable.replica, 'team', 'w1', lease);
+  await left;
+  cuttable.proxy.refuse(); // it does not come back before the name has been taken
+  expect((await join(other, 'team', 'w1', next)).status).toBe(201);
+  cuttable.proxy.accept();
+  expect((await leaving).status).toBe(204);
+  expect((await groupOf(other, 'team')).members).toMatchObject([{ member: 'w1', leaseId: next.leaseId }]);
+});
+
 test(
   'a replica that is cut off from ZooKeeper tells what it missed as soon as it is back',
   async () => {
