@@ -29,6 +29,7 @@ import { parseTarget } from './request-target.js';
 import { Router } from './router.js';
 import { shed } from './shed.js';
 import { endSpan } from './span.js';
+import { isAwaited, standstill } from './standstill.js';
 import { transportHeaders } from './tls.js';
 import { createValidators } from './validation.js';
 
@@ -95,6 +96,7 @@ class Frame {
     this.#options = options;
     this.#intake = intake;
     this.#recorders = { ...options, audit: auditLog(options.logger) };
+    standstill.watch();
     options.draining.addEventListener('abort', () => {
       for (const call of this.#open) call.abort('draining');
     });
@@ -108,7 +110,8 @@ class Frame {
       if (draining.aborted) call.abort('draining');
       metrics.httpRequestsInFlight.inc();
       try {
-        await this.#run(call, router);
+        if (!standstill.isJustOver(call.receivedAt) || (await isAwaited(response))) await this.#run(call, router);
+        else giveUp(call);
       } catch (error) {
         // Not even the problem could be written; there is nothing left to answer with.
         logger.error({ err: error, traceId: call.traceId }, 'an answer could not be written');
@@ -212,6 +215,12 @@ class Frame {
     if (leaving.aborted || draining.aborted || call.mustCloseConnection) common['Connection'] = 'close';
     return common;
   }
+}
+
+/** Nothing is done, and nobody is answered. */
+function giveUp(call: Call): void {
+  call.code = 'client-gone';
+  call.delivered = false;
 }
 
 function waitedMsOf({ body }: Answer): number | undefined {

@@ -90,12 +90,21 @@ export class ReplicaProcess {
   }
 
   /** Resolves when it says that it is ready. */
-  async ready(): Promise<void> {
-    const isReady = async (): Promise<boolean> => {
+  ready(): Promise<void> {
+    return this.#answers('/readyz', 'is ready');
+  }
+
+  /** Resolves when it listens: from then on it heeds what it is told. */
+  up(): Promise<void> {
+    return this.#answers('/healthz', 'is up');
+  }
+
+  async #answers(path: string, what: string): Promise<void> {
+    const isOk = async (): Promise<boolean> => {
       const signal = AbortSignal.timeout(timing.eventuallyMs);
-      return (await fetch(`${this.url}/readyz`, { headers: { connection: 'close' }, signal })).status === 200;
+      return (await fetch(this.url + path, { headers: { connection: 'close' }, signal })).status === 200;
     };
-    await eventually(`${this.name} is ready`, isReady, { withinMs: timing.processMs, everyMs: 50 });
+    await eventually(`${this.name} ${what}`, isOk, { withinMs: timing.processMs, everyMs: 50 });
   }
 
   /** The lines of its log that are of this level. */

@@ -11,6 +11,7 @@ const KEYS_KEPT = 3;
 /** @throws Error when one does not end by itself, or is not ready again */
 export async function restartAll(stage: Stage): Promise<void> {
   for (const replica of stage.replicas) {
+    await replica.up(); // one that was killed has just been started
     const code = await replica.end(ENDS_WITHIN_MS);
     await replica.start();
     if (code !== 0) throw new Error(`${replica.name} was told to end, and ended with ${code}`);
