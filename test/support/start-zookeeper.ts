@@ -176,6 +176,18 @@ export class TestEnsemble extends Servers {
     });
   }
 
+  /**
+   * Starts a server again with nothing but its number: the others send it all they have. That is how one has to be mended whose disk was full, because its log
+   * of transactions may have a hole that nobody notices (ZOOKEEPER-4882). Not before the others have a leader, who is then not chosen by one that knows nothing.
+   */
+  async renew(id: number): Promise<void> {
+    const server = this.server(id);
+    if (server.running) await server.kill();
+    await this.leader();
+    await rm(join(this.dataDir, `server-${id}`, 'version-2'), { recursive: true, force: true });
+    await server.restart();
+  }
+
   /** Those that follow now. */
   followers(): Promise<ZooKeeperNode[]> {
     return this.#withMode('follower');

@@ -292,7 +292,8 @@ const ENSEMBLE: readonly Fault[] = [
     name: 'disk-full',
     lane: 'ensemble',
     lasts: [500, 5_000],
-    sentence: 'A server can write nothing more to its disk, and is started again when there is room.',
+    sentence:
+      'A server can write nothing more to its disk, and is started again when there is room, with nothing on it.',
     async strike({ ensemble }, random) {
       const server = ensemble.server(anyServer(random));
       const freed = await fillDisk(server.pid);
@@ -300,7 +301,7 @@ const ENSEMBLE: readonly Fault[] = [
         what: `server ${server.id}`,
         mend: async () => {
           await freed();
-          await server.restart();
+          await ensemble.renew(server.id);
         },
       };
     },
