@@ -444,14 +444,14 @@ export class Connection extends ConnectionManager implements Swept {
     const { socket } = this;
     this.#pingsInFlight = [];
     this.#ping();
-    const look = (): void => {
-      if (performance.now() - this.#lastInboundAt <= timeout * READ_LIMIT) return;
+    const look = (now: number): void => {
+      if (now - this.#lastInboundAt <= timeout * READ_LIMIT) return;
       socket?.destroy(new Error(`nothing was received for ${Math.round(timeout * READ_LIMIT)} ms`));
     };
     this.#liveness = setInterval(() => {
       if (performance.now() - this.#pingSentAt > timeout * (PING_EVERY - 1 / 12)) this.#ping();
-      // After the sockets were read: when this process stood still, what arrived meanwhile has not been looked at yet.
-      setImmediate(look);
+      // After the sockets were read, by the time before that: when this process stood still, what arrived meanwhile has not been looked at yet.
+      setImmediate(look, performance.now());
     }, timeout / 6);
   }
 

@@ -16,12 +16,14 @@ class DeadlineSweep {
 
   add(connection: Swept): void {
     this.#waiting.add(connection);
-    // After the sockets were read: an answer that arrived while this process stood still is an answer.
-    this.#timer ??= setInterval(() => setImmediate(() => this.#sweep()), SWEEP_EVERY_MS).unref();
+    // After the sockets were read, by the time before that: an answer that arrived while this process stood still is an answer, whenever that was.
+    this.#timer ??= setInterval(() => {
+      const now = performance.now();
+      setImmediate(() => this.#sweep(now));
+    }, SWEEP_EVERY_MS).unref();
   }
 
-  #sweep(): void {
-    const now = performance.now();
+  #sweep(now: number): void {
     for (const connection of this.#waiting) if (!connection.sweep(now)) this.#waiting.delete(connection);
     if (this.#waiting.size > 0) return;
     clearInterval(this.#timer);
