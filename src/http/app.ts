@@ -103,14 +103,16 @@ class Frame {
   }
 
   serve(router: Router): Serve {
-    const { metrics, clock, draining, logger } = this.#options;
+    const { metrics, clock, draining, logger, overload } = this.#options;
     return async (request, response) => {
       const call = new Call(request, response, clock);
       this.#open.add(call);
       if (draining.aborted) call.abort('draining');
       metrics.httpRequestsInFlight.inc();
       try {
-        if (!standstill.isJustOver(call.receivedAt) || (await isAwaited(response))) await this.#run(call, router);
+        // Who has too much to do does what it took on at once: that is how it knows how much it is.
+        const isLate = !overload.active && standstill.isJustOver(call.receivedAt);
+        if (!isLate || (await isAwaited(response))) await this.#run(call, router);
         else giveUp(call);
       } catch (error) {
         // Not even the problem could be written; there is nothing left to answer with.

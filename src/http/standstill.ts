@@ -10,6 +10,8 @@ import { isGone } from './answer.js';
 const BEAT_MS = 100;
 /** Clients that give up sooner are few, and loops that are held up for so long are rare. */
 const STILL_MS = 500;
+/** Of a processor that it had meanwhile: more is work, and no standstill. */
+const WORKED = 0.5;
 /** So long it takes to read all that arrived meanwhile. */
 const AFTERWARDS_MS = 1_000;
 /** Of the event loop: in the next one the end of a connection is read, and after that it is told. */
@@ -17,6 +19,8 @@ const TURNS = 2;
 
 class Standstill {
   #beat = Infinity;
+  /** As of the last beat: what this process has used of processors since it began. */
+  #usedMs = 0;
   #until = -Infinity;
   #timer: NodeJS.Timeout | undefined;
 
@@ -24,20 +28,32 @@ class Standstill {
   watch(): void {
     if (this.#timer !== undefined) return;
     this.#beat = performance.now();
+    this.#usedMs = usedMs();
     // After the sockets were read: they are, when the process goes on, before or after this is due.
     this.#timer = setInterval(() => setImmediate(() => this.#onBeat()), BEAT_MS).unref();
   }
 
   /** @param at when a request came, monotonic @returns whether its client may have given it up before that */
   isJustOver(at: number): boolean {
-    return at < this.#until || at - this.#beat > STILL_MS;
+    return at < this.#until || this.#stoodStillUntil(at);
   }
 
   #onBeat(): void {
     const now = performance.now();
-    if (now - this.#beat > STILL_MS) this.#until = now + AFTERWARDS_MS;
+    if (this.#stoodStillUntil(now)) this.#until = now + AFTERWARDS_MS;
     this.#beat = now;
+    this.#usedMs = usedMs();
   }
+
+  #stoodStillUntil(now: number): boolean {
+    const sinceMs = now - this.#beat;
+    return sinceMs > STILL_MS && usedMs() - this.#usedMs < WORKED * sinceMs;
+  }
+}
+
+function usedMs(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1_000;
 }
 
 export const standstill = new Standstill();

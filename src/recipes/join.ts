@@ -560,12 +560,14 @@ class Joining {
   }
 
   /**
-   * Whether the turn of a place that was found has come. One that is `granted` had its turn before that was written, and what was listed
-   * earlier may still show who stood before it then; listed in the same session after the node was read, it cannot.
+   * Whether the turn of a place that was found has come. What was listed earlier, or put together from that, may still show somebody who has gone: one that is
+   * `granted` had its turn before that was written, and one that will not wait for its turn is to be told of it now. Listed in the same session after the
+   * node was read, it cannot.
    */
   async #isFirst(listed: readonly Contender[], mine: Contender, found: ContenderRecord | undefined): Promise<boolean> {
     if (this.#admitted(listed, mine)) return true;
-    if (found?.state !== 'granted' || this.#request.permits !== undefined) return false;
+    const { permits, waitMs } = this.#request;
+    if (permits !== undefined || (found?.state !== 'granted' && waitMs > 0)) return false;
     return this.#admitted(await this.#list(this.#session), mine);
   }
 

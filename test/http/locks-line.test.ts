@@ -64,6 +64,24 @@ describe('the line', () => {
     expect((await waiting).status).toBe(200);
   });
 
+  it('gives the lock to who asks again without waiting, where it is not known yet that those before it have gone', async () => {
+    await using pair = await startPair();
+    const [first, second, third] = await leases(pair, 3);
+    await pair.a.hold('asked-again', first!);
+    const body = { waitMs: 0, keepPlace: true };
+    expect((await pair.a.acquire('asked-again', second, body)).status).toBe(202);
+    // This one listed the line when all three stood in it, and watches only the one before it.
+    const waiting = pair.b.acquire('asked-again', third, { waitMs: 20_000 });
+    await pair.a.untilWaiting('asked-again', 2);
+    await pair.a.endLease(first!);
+    expect(await pair.b.acquire('asked-again', second, body)).toMatchObject({
+      status: 200,
+      body: { alreadyHeld: false },
+    });
+    await pair.a.release('asked-again', second!);
+    expect((await waiting).status).toBe(200);
+  });
+
   it('moves up when somebody in the middle leaves, and when a waiting lease ends', async () => {
     await using pair = await startPair();
     const [holder, two, three] = await leases(pair, 3);
