@@ -134,8 +134,8 @@ export function sortLine(children: readonly string[]): Contender[] {
 export function shownLine(children: readonly string[]): Contender[] {
   const shown = new Set<string>();
   return sortLine(children).filter(({ name }) => {
-    if (!isOwnName(name)) return true;
-    const guid = guidOf(name) as string;
+    const guid = ownGuidOf(name);
+    if (guid === undefined) return true;
     if (shown.has(guid)) return false;
     shown.add(guid);
     return true;
@@ -154,9 +154,15 @@ export function guidOf(name: string): string | undefined {
   return OWN_NAME.exec(name)?.[1];
 }
 
-/** Made by Postern, whatever its data say by now: our guids are UUIDs of version 8, Curator's are random ones (version 4). */
+/** Made by Postern, whatever its data say by now. */
 export function isOwnName(name: string): boolean {
-  return guidOf(name)?.charAt(14) === '8';
+  return ownGuidOf(name) !== undefined;
+}
+
+/** Our guids are UUIDs of version 8, Curator's are random ones (version 4). */
+function ownGuidOf(name: string): string | undefined {
+  const guid = guidOf(name);
+  return guid?.charAt(14) === '8' ? guid : undefined;
 }
 
 /** What Curator's Revoker writes over the data of a holder that is asked to let go. */

@@ -2,9 +2,9 @@
  * Somebody who wants a lock as soon as somebody else has it, at another replica perhaps: whose server may not have heard of the holder yet. As long as
  * the holder's lease lasts by its own clock, and it has not begun to release, nobody else is told that it holds.
  *
- * A replica reads nothing that is out of date behind something that it has written, because the server answers a session in order. So in half of the turns the
- * place is made at one replica and waited for at another; in the others it is made where its lease is at home, and with a lock-delay: then it is created as one
- * that waits, and nothing has to be written before the one in front is looked at.
+ * A replica reads nothing that is out of date behind something that it has written, because the server answers a session in order. So the place
+ * has a lock-delay: then it is created as one that waits, and nothing has to be written before the one in front is looked at. In half of the turns it is made
+ * where its lease is at home, in the others at one replica and waited for at another.
  */
 import { now } from '../histories/history.js';
 import { passed } from '../support/eventually.js';
