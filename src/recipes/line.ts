@@ -83,7 +83,9 @@ export class Line {
     const last = listing.at(-1);
     const newer =
       last === undefined ? [] : this.#members.filter(({ sequence }) => compareSequences(sequence, last.sequence) > 0);
+    const before = this.#members;
     this.#members = [...listing, ...newer];
+    if (this.turns !== undefined && lacksSome(this.#members, before)) this.turns.changed();
   }
 
   /** Takes in one who is known to stand directly behind the last who is known. @param zxid of its creation */
@@ -208,6 +210,12 @@ export class Line {
     // Two nodes of one sequence number exist only where Curator made the second.
     return this.#members[low]?.name !== name && this.#members[low + 1]?.name === name ? low + 1 : low;
   }
+}
+
+/** Whether somebody is in `before` who is not in `now`. */
+function lacksSome(now: readonly Contender[], before: readonly Contender[]): boolean {
+  const names = new Set(now.map(({ name }) => name));
+  return before.some(({ name }) => !names.has(name));
 }
 
 /** The lines in use, by path. */

@@ -13,8 +13,9 @@
  * What can go wrong:
  * - Others in the list may have left unseen, because only those who stand are watched. They are counted as if they were there, which
  *   admits too few, never too many. Each is found gone when it would be admitted: it is watched then.
- * - NO_NODE counts only from a server that has seen the listing that the name is from, else `sync` and ask again (C2). A node that is
- *   newer than the listing has the name of an old one, from a directory made anew (C10).
+ * - NO_NODE, of a place or of the directory, counts only from a server that has seen the listing that the name is from, else `sync` and ask again
+ *   (C2): without the limit nobody would be admitted, and nothing would be watched. A node that is newer than the listing has the name of an old one,
+ *   from a directory made anew (C10).
  * - The limit is changed: the directory's data are watched, and each grant checks their version.
  * - The control session is replaced: every watch says `reset`, and all is watched again. Who left meanwhile is found gone.
  * - A place before us is abandoned (C3): looked for every 5 s, once per replica and name.
@@ -75,7 +76,7 @@ export class PermitTurns {
     if (!this.#running) void this.#run();
   }
 
-  /** Somebody left the list, or the limit changed. */
+  /** Somebody left the list, by whatever it was noticed, or the limit changed. */
   changed(): void {
     this.#changes += 1;
     this.#deferred.clear();
@@ -188,19 +189,31 @@ export class PermitTurns {
     this.#line.waiters.get(contender.name)?.giveUp();
   }
 
+  /** Reads the limit and watches it. Where there is no directory there are no places either, unless the server has not heard of it yet. */
   async #watchLimit(): Promise<void> {
-    const listener = (): void => {
-      this.#limit = undefined;
-      this.changed();
-    };
-    const { value, watch } = await this.#control.watches.getData(
-      this.#line.path,
-      listener,
-      performance.now() + REQUEST_MS,
-    );
-    this.#limit = watch;
-    const agreed = value === undefined ? undefined : decodeAgreement(value);
-    if (agreed !== undefined) this.#line.agree(agreed);
+    const { path } = this.#line;
+    for (;;) {
+      let fired = false;
+      const listener = (): void => {
+        fired = true;
+        this.#limit = undefined;
+        this.changed();
+      };
+      const seen = this.#line.zxid;
+      const deadline = performance.now() + REQUEST_MS;
+      const { value, watch, zxid } = await this.#control.watches.getData(path, listener, deadline);
+      if (value !== undefined) {
+        if (!fired) this.#limit = watch;
+        const agreed = decodeAgreement(value);
+        if (agreed !== undefined) this.#line.agree(agreed);
+        return;
+      }
+      if (zxid >= seen) {
+        for (const waiter of this.#line.waiters.values()) waiter.giveUp();
+        return;
+      }
+      await this.#control.sync(path, deadline);
+    }
   }
 
   async #checkAbandoned(): Promise<void> {

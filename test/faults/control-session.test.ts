@@ -6,7 +6,7 @@ import { freshRoot, sharedZooKeeper, startZooKeeper } from '../support/start-zoo
 import { startTcpProxy } from '../support/tcp-proxy.js';
 import { scaled } from '../support/timing.js';
 import { controlIn } from '../zookeeper/sessions.js';
-import { soon, startCuttable, Witness } from './scene.js';
+import { keptAlive, soon, startCuttable, Witness } from './scene.js';
 
 const WATCHES = 20_000;
 const PER_TRANSACTION = 500;
@@ -72,16 +72,14 @@ test(
       (typeof leases)[0],
       (typeof leases)[0],
     ];
-    let over = false;
-    const alive = (async () => {
-      while (!over) await Promise.all(leases.map((lease) => b.heartbeat(lease)));
-    })();
+    await using _alive = keptAlive(b, leases, 2_000);
     await b.hold('during', first);
     await b.hold('after', third);
     const duringOutage = a.hold('during', second, { waitMs: 40_000 });
     const afterOutage = a.hold('after', fourth, { waitMs: 40_000 });
     await b.untilWaiting('during', 1);
     await b.untilWaiting('after', 1);
+    await eventually('both wait at A', async () => (await a.metric('postern_waiters')) === 2);
     const { control } = a.gateway.context;
     const session = control.sessionId;
     proxy.suspend();
@@ -91,8 +89,6 @@ test(
     expect((await duringOutage).fencingToken).toBe(await witness.holder('during'));
     await b.release('after', third);
     expect((await afterOutage).fencingToken).toBe(await witness.holder('after'));
-    over = true;
-    await alive;
   },
 );
 

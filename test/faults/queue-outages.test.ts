@@ -7,7 +7,7 @@ import { eventually } from '../support/eventually.js';
 import { startReplica, type Replica } from '../support/start-gateway.js';
 import { freshRoot, startZooKeeper } from '../support/start-zookeeper.js';
 import { scaled, timing } from '../support/timing.js';
-import { soon, startCuttable } from './scene.js';
+import { keptAlive, soon, startCuttable } from './scene.js';
 
 function upTo(count: number, from = 0): number[] {
   return Array.from({ length: count }, (_, i) => from + i);
@@ -155,10 +155,7 @@ test(
     const { replica: a, proxy } = cuttable;
     const { control } = a.gateway.context;
     const lease = await b.createLease({ ttlMs: 2_000 });
-    let over = false;
-    const alive = (async () => {
-      while (!over) expect((await b.heartbeat(lease)).status).toBe(200);
-    })();
+    await using _alive = keptAlive(b, [lease], 2_000);
     await pushBodies(b, 'work', upTo(4));
     const claims = await claim(a, 'work', lease, { max: 2 });
     expect(bodiesOf(claims)).toEqual([0, 1]);
@@ -180,8 +177,6 @@ test(
     await settleAll(a, 'work', 'ack', lease, claims);
     expect(await queueOf(b, 'work')).toMatchObject({ depth: 0, claimed: 0 });
     expect(await pop(a, 'work')).toEqual([]);
-    over = true;
-    await alive;
   },
 );
 

@@ -3,6 +3,7 @@
  * and a resource that believes nothing but fencing tokens.
  */
 import { env } from 'node:process';
+import { expect } from 'vitest';
 import { Layout } from '../../src/leases/layout.js';
 import type { Lease } from '../../src/leases/lease.js';
 import type { Granted, NotGranted } from '../../src/recipes/acquire.js';
@@ -15,7 +16,8 @@ import {
 } from '../../src/recipes/contender.js';
 import { acquireLock, type AcquireLock } from '../../src/recipes/lock.js';
 import type { Stat } from '../../src/zookeeper/operations.js';
-import type { LeaseHandle } from '../support/client.js';
+import type { Client, LeaseHandle } from '../support/client.js';
+import { passed } from '../support/eventually.js';
 import { randomFrom } from '../support/random.js';
 import { startReplica, type Replica, type ReplicaOptions } from '../support/start-gateway.js';
 import { sharedZooKeeper } from '../support/start-zookeeper.js';
@@ -181,4 +183,23 @@ export class Resource {
     if (this.#inside === who) this.#inside = undefined;
     else this.violations.push(`${who} left and was not inside`);
   }
+}
+
+/** Heartbeats for all of `leases` as a client sends them, until disposed: more would take the leases from whoever writes for them elsewhere. */
+export function keptAlive(replica: Client, leases: readonly LeaseHandle[], ttlMs: number): AsyncDisposable {
+  let over = false;
+  const beating = (async () => {
+    while (!over) {
+      for (const { status } of await Promise.all(leases.map((lease) => replica.heartbeat(lease))))
+        expect(status).toBe(200);
+      await passed(ttlMs / 4);
+    }
+  })();
+  beating.catch(() => undefined);
+  return {
+    [Symbol.asyncDispose]: () => {
+      over = true;
+      return beating;
+    },
+  };
 }

@@ -5,7 +5,7 @@ import { eventually } from '../support/eventually.js';
 import { spawnReplica, startPair, startReplica } from '../support/start-gateway.js';
 import { freshRoot, startZooKeeper } from '../support/start-zookeeper.js';
 import { scaled } from '../support/timing.js';
-import { startCuttable } from './scene.js';
+import { keptAlive, startCuttable } from './scene.js';
 
 const TTL_MS = 30_000;
 
@@ -111,16 +111,14 @@ test(
       LeaseHandle,
       LeaseHandle,
     ];
-    let over = false;
-    const alive = (async () => {
-      while (!over) await Promise.all(leases.map((lease) => b.heartbeat(lease)));
-    })();
+    await using _alive = keptAlive(b, leases, 2_000);
     for (const lease of [first, second]) expect((await acquire(b, lease, { limit: 2 })).status).toBe(200);
     const waits: Promise<Reply>[] = [];
     for (const lease of [third, fourth, fifth]) {
       waits.push(acquire(a, lease, { limit: 2, waitMs: 40_000 }));
       await untilWaiting(b, waits.length);
     }
+    await eventually('all wait at A', async () => (await a.metric('postern_waiters')) === 3);
     const { control } = a.gateway.context;
     const session = control.sessionId;
     proxy.suspend();
@@ -133,7 +131,5 @@ test(
     expect(await show(b)).toEqual(expect.objectContaining({ permitsHeld: 3, waiterCount: 1 }));
     await release(b, second);
     expect((await waits[2])?.status).toBe(200);
-    over = true;
-    await alive;
   },
 );

@@ -74,6 +74,35 @@ test(
   },
 );
 
+test(
+  'a place at a semaphore that the control session has not heard of yet is granted all the same (C2)',
+  { timeout: scaled(60_000) },
+  async () => {
+    const root = freshRoot();
+    await using b = await startReplica({ root, zookeeper: leader.connectString });
+    await using a = await startSplit(root, behind, other);
+    const [holder, me] = [await b.createLease({ ttlMs: 60_000 }), await b.createLease({ ttlMs: 60_000 })];
+    const asked = { limit: 1, waitMs: 1, keepPlace: true };
+    try {
+      for (let round = 0; round < 5; round += 1) {
+        const path = `/v1/semaphores/new-${round}`;
+        ensemble.lag(behind.id, 600);
+        await b.expect(200, 'POST', `${path}/acquire`, { body: asked, ...holder });
+        await b.expect(202, 'POST', `${path}/acquire`, { body: asked, ...me });
+        // A finds the place in the lease's session, and nothing at all in its control session.
+        const waiting = a.expect(200, 'POST', `${path}/acquire`, { body: { limit: 1, waitMs: 20_000 }, ...me });
+        await eventually('A waits', async () => (await a.metric('postern_waiters')) === 1);
+        ensemble.lag(behind.id, 0);
+        await b.expect(204, 'POST', `${path}/release`, { body: {}, ...holder });
+        expect(await waiting).toMatchObject({ held: true });
+      }
+    } finally {
+      ensemble.lag(behind.id, 0);
+      behind.proxy?.accept();
+    }
+  },
+);
+
 test('every replica attaches a lease to the same server, so a second attach ends the first (C5)', async () => {
   const root = freshRoot();
   const servers = [leader, behind, other].map(({ connectString }) => connectString);

@@ -5,6 +5,7 @@ import { createMetrics } from '../../src/metrics/metrics.js';
 import { parseContender, sortLine, type Contender } from '../../src/recipes/contender.js';
 import { Line } from '../../src/recipes/line.js';
 import { ownDirectory, withDelays, type LineDirectory } from '../../src/recipes/line-directory.js';
+import type { PermitTurns } from '../../src/recipes/permit-turns.js';
 import { ruleOf } from '../../src/recipes/rule.js';
 import type { Kind } from '../../src/metrics/metrics.js';
 import type { ControlSession } from '../../src/zookeeper/control-session.js';
@@ -43,6 +44,19 @@ describe('a line that is told listings', () => {
     line.merge([at(lock(2)), at(lock(3)), at(lock(4))], 9);
     line.merge([at(lock(1)), at(lock(2)), at(lock(3))], 5);
     expect(shown(line)).toEqual([lock(2), lock(3), lock(4)]);
+  });
+
+  test('tells those who wait for permits of everybody who is missing in it, and of nobody who came', () => {
+    const line = lineOf('semaphore', lock(1), lock(2));
+    let told = 0;
+    line.turns = { changed: () => (told += 1) } as unknown as PermitTurns;
+    line.merge([at(lock(1)), at(lock(2)), at(lock(3))], 5);
+    line.merge([at(lock(1))], 4); // an older one
+    expect(told).toBe(0);
+    line.merge([at(lock(2)), at(lock(3))], 6);
+    expect(told).toBe(1);
+    line.merge([at(lock(2))], 7); // whoever came after the listing may still be there
+    expect(told).toBe(1);
   });
 
   /** A history of a directory: at each step somebody joins, or somebody leaves. */
