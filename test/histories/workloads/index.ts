@@ -4,6 +4,7 @@ import { barrier } from './barrier.js';
 import { claims } from './claims.js';
 import { config } from './config.js';
 import { counter } from './counter.js';
+import { doubleBarrier } from './double-barrier.js';
 import { election } from './election.js';
 import { group } from './group.js';
 import { lock } from './lock.js';
@@ -23,6 +24,7 @@ export const workloads: Readonly<Record<string, Workload<unknown, unknown>>> = {
   queue,
   claims,
   barrier,
+  'double-barrier': doubleBarrier,
   group,
   transaction,
 };
