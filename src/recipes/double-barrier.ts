@@ -31,6 +31,7 @@
  * 9. B's replica dies between the deletion of its node and the end of the round: as 8. Nobody waits: whoever enters next ends it.
  * 10. All die: `ready` is left over. Whoever enters next finds nobody of its round, and ends it. Nobody ever comes: housekeeping.
  * 11. A's leave is repeated after its node was deleted: the round still names A's lease, so it waits for the others; it is over: all have left.
+ *     After the deletion nothing can be refused any more as not done: what ZooKeeper does not answer then is of unknown outcome.
  * 12. A leaves before it has entered: its node goes, and it has nobody to wait for. `ready` comes between the look and the deletion: A was in the
  *     round, finds so by looking again behind the deletion, and waits.
  */
@@ -39,7 +40,7 @@ import type { Lease } from '../leases/lease.js';
 import type { Kind } from '../metrics/metrics.js';
 import { endReason } from '../time.js';
 import { byDeadline } from '../zookeeper/by-deadline.js';
-import { isTransient, unless } from '../zookeeper/errors.js';
+import { isTransient, orUnknown, unless } from '../zookeeper/errors.js';
 import type { LeaseSession } from '../zookeeper/lease-session.js';
 import type { Stat } from '../zookeeper/operations.js';
 import { newAttempt } from './contender.js';
@@ -186,7 +187,7 @@ export class DoubleBarriers {
         const [made, now] = await Promise.all([
           this.#memberships.create(session, { path, data, directory: encodeSize(size), deadline }),
           // Asked behind the create on the same connection, so it counts my node, unless the directory had to be made first.
-          parent === undefined ? undefined : session.exists(directory, deadline),
+          parent === undefined ? undefined : orUnknown(session.exists(directory, deadline)),
         ]);
         if (made === undefined) continue;
         return { stat: made, expiresAt, mayBeEnough: now === undefined || now.numChildren >= size };
@@ -233,13 +234,14 @@ export class DoubleBarriers {
           deleted = found.stat;
           const [gone, now] = await Promise.all([
             this.#memberships.delete(session, path, found.stat, deadline),
-            session.exists(ready, deadline),
+            orUnknown(session.exists(ready, deadline)),
           ]);
           if (!gone) continue;
           // A round that began in that moment may have me in it; one that ended then ended without me.
           after = now ?? before;
         }
-        const round = after === undefined ? undefined : await this.#rounds.read(directory, after.czxid, deadline);
+        const reading = after === undefined ? undefined : this.#rounds.read(directory, after.czxid, deadline);
+        const round = await (reading === undefined || deleted === undefined ? reading : orUnknown(reading));
         if (round === undefined) return { own: deleted, round, expiresAt };
         const wasIn =
           deleted === undefined

@@ -20,7 +20,7 @@ import { PosternError } from '../errors.js';
 import type { Leases } from '../leases/leases.js';
 import type { Lease } from '../leases/lease.js';
 import type { ControlSession } from '../zookeeper/control-session.js';
-import { isReason, unless } from '../zookeeper/errors.js';
+import { isReason, orUnknown, unless } from '../zookeeper/errors.js';
 import type { LeaseSession } from '../zookeeper/lease-session.js';
 import type { NodeData, Stat } from '../zookeeper/operations.js';
 import { parentOf } from '../zookeeper/paths.js';
@@ -162,7 +162,9 @@ export class Memberships {
         );
         if (created?.type !== 'create') continue;
         // Older servers do not tell when a transaction made it, and the answer shall say what all others are told.
-        return created.stat.ctime > 0 ? created.stat : ((await session.exists(path, deadline)) ?? created.stat);
+        return created.stat.ctime > 0
+          ? created.stat
+          : ((await orUnknown(session.exists(path, deadline))) ?? created.stat);
       } catch (error) {
         if (isReason(error, 'NO_NODE')) await this.#control.ensurePath(parentOf(parent), deadline);
         else if (!isReason(error, 'NODE_EXISTS')) throw error;

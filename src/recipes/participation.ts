@@ -14,7 +14,7 @@
  */
 import { InvalidError, PosternError } from '../errors.js';
 import type { Lease } from '../leases/lease.js';
-import { isReason, isTransient, mayBeApplied, NoReplyError, unless } from '../zookeeper/errors.js';
+import { isReason, orUnknown, unless } from '../zookeeper/errors.js';
 import type { LeaseSession } from '../zookeeper/lease-session.js';
 import type { MultiOperation, NodeData, Stat } from '../zookeeper/operations.js';
 import type { Coordination } from './coordination.js';
@@ -202,16 +202,6 @@ export class Participants {
     this.#watch.attend(ref, deadlineOf(look));
     this.#watch.follow(ref, participant, zxid);
     return look;
-  }
-}
-
-/** What is asked after the write: without an answer to it the request has been done, and nobody knows with which outcome. */
-async function orUnknown<T>(reading: Promise<T>): Promise<T> {
-  try {
-    return await reading;
-  } catch (error) {
-    if (!isTransient(error) || mayBeApplied(error)) throw error;
-    throw new NoReplyError('the request', 'connection-lost', true, error);
   }
 }
 

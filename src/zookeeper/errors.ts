@@ -139,3 +139,16 @@ export async function unless<T>(promise: Promise<T>, ...reasons: readonly ZooKee
     throw error;
   }
 }
+
+/**
+ * For what is asked after a write that was done: without an answer to it the request has been done, and nobody knows with which outcome.
+ * @throws NoReplyError which says so
+ */
+export async function orUnknown<T>(reading: Promise<T>): Promise<T> {
+  try {
+    return await reading;
+  } catch (error) {
+    if (!isTransient(error) || mayBeApplied(error)) throw error;
+    throw new NoReplyError('the request', 'connection-lost', true, error);
+  }
+}

@@ -6,7 +6,8 @@ import { enter, leaseFor, leasesFor, leave, show, untilMembers } from '../http/d
 import type { Client, LeaseHandle, Reply } from '../support/client.js';
 import { eventually, passed } from '../support/eventually.js';
 import { expireSession, spawnReplica, startPair, startReplica, type Replica } from '../support/start-gateway.js';
-import { freshRoot } from '../support/start-zookeeper.js';
+import { freshRoot, sharedZooKeeper } from '../support/start-zookeeper.js';
+import { startTcpProxy } from '../support/tcp-proxy.js';
 import { scaled } from '../support/timing.js';
 import { rounds, seededRandom, startCuttable } from './scene.js';
 
@@ -293,3 +294,28 @@ function directoryOf({ gateway }: Replica): string {
 function cut(request: Promise<Reply>): Promise<Reply | string> {
   return request.catch(() => 'cut off');
 }
+
+test('a leave that was done is not called undone when nothing can be read behind it', async () => {
+  const root = freshRoot();
+  await using b = await startReplica({ root });
+  const port = Number(sharedZooKeeper().split(':')[1]);
+  await using control = await startTcpProxy({ port });
+  await using leases = await startTcpProxy({ port });
+  const zookeeper = [control, leases].map((proxy) => `127.0.0.1:${proxy.port}`).join();
+  leases.refuse();
+  await using a = await startReplica({ root, zookeeper, settings: { POSTERN_REQUEST_TIMEOUT_MS: '1000' } });
+  leases.accept();
+  control.refuse(); // the control session stays where it is
+  const [one, two] = (await leasesFor(b, 2)) as [LeaseHandle, LeaseHandle];
+  const entering = enter(b, NAME, one, { size: 2, waitMs: 20_000 });
+  expect((await enter(b, NAME, two, { size: 2, waitMs: 20_000 })).status).toBe(200);
+  expect((await entering).status).toBe(200);
+  control.suspend();
+  const { status, body } = await leave(a, NAME, one);
+  expect({ status, ...(body as object) }).toMatchObject({ status: 503, code: 'outcome-unknown', outcome: 'unknown' });
+  control.heal();
+  await untilMembers(b, NAME, 1);
+  expect((await leave(a, NAME, one)).status).toBe(202);
+  expect((await leave(b, NAME, two)).status).toBe(200);
+  expect((await leave(a, NAME, one)).status).toBe(200);
+});
