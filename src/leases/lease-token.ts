@@ -108,10 +108,13 @@ function decode(payload: Buffer): LeaseGrant {
     offset += 2 + length;
     return payload.toString('utf8', offset - length, offset);
   };
+  // Not of the pool, of which a few bytes would keep eight KiB as long as the lease is known here.
+  const fixed = Buffer.allocUnsafeSlow(8 + 16 + 16);
+  payload.copy(fixed, 0, 1, 41);
   return {
-    sessionId: payload.subarray(1, 9),
-    sessionPassword: payload.subarray(9, 25),
-    secret: payload.subarray(25, 41),
+    sessionId: fixed.subarray(0, 8),
+    sessionPassword: fixed.subarray(8, 24),
+    secret: fixed.subarray(24),
     ttlMs: payload.readUInt32BE(41),
     issuedAt: Number(payload.readBigUInt64BE(45)),
     namespace: text(),

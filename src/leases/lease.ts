@@ -4,7 +4,7 @@
  * A lease *is* a ZooKeeper session. Nothing about it is kept in the replica; all of this comes out of the token.
  */
 import { createHmac } from 'node:crypto';
-import type { SessionIdentity } from '../zookeeper/lease-session.js';
+import type { SessionIdentity } from '../zookeeper/session-identity.js';
 import type { LeaseGrant } from './lease-token.js';
 
 const LEASE_ID_BYTES = 16;

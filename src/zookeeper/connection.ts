@@ -31,6 +31,7 @@ import { HandshakeRefusedError, NoReplyError, ZooKeeperError, zooKeeperReason } 
 import { FrameReader } from './frames.js';
 import { OPCODE, closeSession, type Operation } from './operations.js';
 import { deadlineSweep, type Swept } from './deadline-sweep.js';
+import { identityOf, type SessionIdentity } from './session-identity.js';
 import { ProtocolError, Reader, Writer } from './wire.js';
 
 const { STATES } = ConnectionManager;
@@ -52,6 +53,16 @@ const LOCAL_LAPSE = 4 / 3;
 
 const HUNG_UP: ReadonlySet<string> = new Set(['ECONNRESET', 'EPIPE']);
 
+/** What the library keeps for requests and watches of its own: half of what a connection would take, of which a replica has ten thousand. */
+const UNUSED = {
+  watcherManager: undefined,
+  connectionStringParser: undefined,
+  options: undefined,
+  zxid: undefined,
+  packetQueue: undefined,
+  pendingQueue: undefined,
+};
+
 const RECONNECT_BASE_MS = 50;
 const RECONNECT_CAP_MS = 2_000;
 
@@ -66,7 +77,7 @@ export interface ConnectionOptions {
   servers: readonly Server[];
   /** What is asked for; `sessionTimeout` afterwards is what the ensemble granted. */
   sessionTimeoutMs: number;
-  session?: { id: Buffer; password: Buffer } | undefined;
+  session?: SessionIdentity | undefined;
   /** From the first SYN to ConnectResponse, for one server. */
   handshakeTimeoutMs: number;
   credentials: readonly Credential[];
@@ -139,12 +150,17 @@ export class Connection extends ConnectionManager implements Swept {
         sessionTimeout: options.sessionTimeoutMs,
         spinDelay: 0,
         retries: 0, // defect 26: a blind repeat doubles sequential nodes
-        ...(options.session && { sessionId: options.session.id, sessionPassword: options.session.password }),
       },
       () => undefined,
     );
-    this.servers = [...options.servers];
-    this.credentials = [...options.credentials];
+    this.servers = options.servers as Server[];
+    this.credentials = options.credentials as Credential[];
+    this.removeAllListeners();
+    Object.assign(this, UNUSED);
+    if (options.session !== undefined) {
+      this.sessionId = options.session.id;
+      this.sessionPassword = options.session.password;
+    }
     // Not 0, which makes the server's throttling miscount (defect 5). Of a session that was attached before not the numbers of that time: servers
     // match what is committed with the requests of the session by the xid, and would answer one with the outcome of the other.
     this.xid = options.session === undefined ? 1 : randomInt(1, XID_WRAP);
@@ -250,7 +266,8 @@ export class Connection extends ConnectionManager implements Swept {
   #open(server: Server): void {
     const { tls, handshakeTimeoutMs } = this.#options;
     const address = { host: server.host, port: server.port };
-    const socket: Socket = tls === undefined ? netConnect(address) : tlsConnect({ ...address, ...tls });
+    const socket: OwnedSocket = tls === undefined ? netConnect(address) : tlsConnect({ ...address, ...tls });
+    socket[OWNER] = this;
     this.socket = socket;
     this.#frames.reset(); // defect 1: half a frame of the last connection
     // Defect 3: the timer runs until ConnectResponse, not until the TCP connection.
@@ -259,11 +276,12 @@ export class Connection extends ConnectionManager implements Swept {
       handshakeTimeoutMs,
     );
     socket.setNoDelay();
-    socket.on(tls === undefined ? 'connect' : 'secureConnect', () => this.onSocketConnected());
-    socket.on('data', (data) => this.onSocketData(data));
-    socket.on('error', (error) => this.onSocketError(error));
-    socket.on('connect', () => (this.#handshaking = true)); // over TLS too: a server that has enough connections does not greet first
-    socket.on('close', () => this.#onClosed(socket));
+    // The same functions for all connections.
+    socket.on('connect', onConnect); // over TLS too: a server that has enough connections does not greet first
+    socket.on(tls === undefined ? 'connect' : 'secureConnect', onReady);
+    socket.on('data', onData);
+    socket.on('error', onError);
+    socket.on('close', onClose);
   }
 
   override onSocketConnected(): void {
@@ -323,8 +341,11 @@ export class Connection extends ConnectionManager implements Swept {
     }
     this.#lastError = undefined;
     this.#established = true;
-    this.sessionId = sessionId;
-    this.sessionPassword = password;
+    if (!sessionId.equals(this.sessionId) || !password.equals(this.sessionPassword)) {
+      const identity = identityOf(sessionId, password);
+      this.sessionId = identity.id;
+      this.sessionPassword = identity.password;
+    }
     this.updateTimeout(timeoutMs);
     this.#acknowledge(this.#handshakeSentAt);
     clearTimeout(this.#lapse);
@@ -407,11 +428,16 @@ export class Connection extends ConnectionManager implements Swept {
     pending.resolve(value);
   }
 
-  override onSocketClosed(): void {
-    throw new Error('a closed socket is handled where it was opened');
+  /** There is a TCP connection. */
+  onConnect(): void {
+    this.#handshaking = true;
   }
 
-  #onClosed(socket: Socket): void {
+  override onSocketClosed(): never {
+    throw new Error('a closed socket is handled by onClose()');
+  }
+
+  onClose(socket: Socket): void {
     if (socket !== this.socket) return;
     this.socket = undefined;
     this.#clearHandshakeTimer();
@@ -619,4 +645,27 @@ export class Connection extends ConnectionManager implements Swept {
   #report(error: unknown): void {
     this.#listener.fault?.(error);
   }
+}
+
+const OWNER = Symbol('owner');
+type OwnedSocket = Socket & { [OWNER]?: Connection };
+
+function onConnect(this: OwnedSocket): void {
+  this[OWNER]?.onConnect();
+}
+
+function onReady(this: OwnedSocket): void {
+  this[OWNER]?.onSocketConnected();
+}
+
+function onData(this: OwnedSocket, data: Buffer): void {
+  this[OWNER]?.onSocketData(data);
+}
+
+function onError(this: OwnedSocket, error: Error): void {
+  this[OWNER]?.onSocketError(error);
+}
+
+function onClose(this: OwnedSocket): void {
+  this[OWNER]?.onClose(this);
 }

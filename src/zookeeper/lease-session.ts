@@ -11,14 +11,10 @@
  */
 import { LeaseExpiredError } from '../errors.js';
 import { DEFAULT_REQUEST_TIMEOUT_MS, ZooKeeperClient, type Ensemble } from './client.js';
-import { Connection } from './connection.js';
+import { Connection, type ConnectionListener } from './connection.js';
 import { HandshakeRefusedError, NoReplyError } from './errors.js';
 import type { Operation } from './operations.js';
-
-export interface SessionIdentity {
-  id: Buffer;
-  password: Buffer;
-}
+import type { SessionIdentity } from './session-identity.js';
 
 export interface AttachOptions {
   /** The session timeout: asked for when the session is new, the agreed one when it exists. */
@@ -27,6 +23,43 @@ export interface AttachOptions {
   affinity: number;
   /** On the monotonic clock. */
   deadline: number;
+}
+
+interface Start {
+  connected: () => LeaseSession;
+  failed: (how: 'expired' | 'closed' | 'failed', cause: Error | undefined) => void;
+}
+
+/** What a connection reports. One small object, because it lives as long as the connection: what began it is forgotten when it has succeeded. */
+class LeaseEvents implements ConnectionListener {
+  #lease: LeaseSession | undefined;
+  #start: Start | undefined;
+
+  constructor(
+    readonly ensemble: Ensemble,
+    start: Start,
+  ) {
+    this.#start = start;
+  }
+
+  connected(): void {
+    this.#lease = this.#start?.connected();
+    this.#start = undefined;
+  }
+
+  ended(how: 'expired' | 'closed' | 'failed', cause?: Error): void {
+    this.#start?.failed(how, cause);
+    this.#start = undefined;
+    this.#lease?.tellEnded();
+  }
+
+  replied(operation: string, ms: number): void {
+    this.ensemble.observer.request(operation, ms);
+  }
+
+  fault(error: unknown): void {
+    this.ensemble.observer.fault(error);
+  }
 }
 
 export class LeaseSession extends ZooKeeperClient {
@@ -58,17 +91,29 @@ export class LeaseSession extends ZooKeeperClient {
     options: AttachOptions,
     session: SessionIdentity | undefined,
   ): Promise<LeaseSession> {
-    const { credentials, tls, observer, backlog } = ensemble;
+    const { credentials, tls, backlog } = ensemble;
     const what = session === undefined ? 'a new session' : 'the session of the lease';
     const remaining = options.deadline - performance.now();
     if (remaining <= 0) return Promise.reject(new NoReplyError(what, 'deadline', false));
     return new Promise((resolve, reject) => {
-      let lease: LeaseSession | undefined;
       const timer = setTimeout(() => {
         reject(new NoReplyError(what, 'deadline', false));
         connection.detach();
       }, remaining);
-      const connection = new Connection(
+      const events: LeaseEvents = new LeaseEvents(ensemble, {
+        connected: (): LeaseSession => {
+          clearTimeout(timer);
+          const lease = new LeaseSession(ensemble, connection);
+          resolve(lease);
+          return lease;
+        },
+        failed: (how, cause) => {
+          clearTimeout(timer);
+          if (how === 'expired' && session !== undefined) reject(new LeaseExpiredError());
+          else reject(new NoReplyError(what, 'not-connected', false, cause));
+        },
+      });
+      const connection: Connection = new Connection(
         {
           mode: 'lease',
           servers: rotated(ensemble.servers, options.affinity),
@@ -79,28 +124,19 @@ export class LeaseSession extends ZooKeeperClient {
           tls,
           backlog,
         },
-        {
-          connected: () => {
-            clearTimeout(timer);
-            lease = new LeaseSession(ensemble, connection);
-            resolve(lease);
-          },
-          ended: (how, cause) => {
-            clearTimeout(timer);
-            if (lease !== undefined) lease.#onEnded?.();
-            else if (how === 'expired' && session !== undefined) reject(new LeaseExpiredError());
-            else reject(new NoReplyError(what, 'not-connected', false, cause));
-          },
-          replied: (operation, ms) => observer.request(operation, ms),
-          fault: (error) => observer.fault(error),
-        },
+        events,
       );
       connection.connect();
     });
   }
 
+  /** The connection is gone. */
+  tellEnded(): void {
+    this.#onEnded?.();
+  }
+
   get identity(): SessionIdentity {
-    return { id: this.#connection.getSessionId(), password: this.#connection.getSessionPassword() };
+    return { id: this.#connection.sessionId, password: this.#connection.sessionPassword };
   }
 
   override get sessionId(): bigint {
