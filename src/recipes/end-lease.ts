@@ -11,7 +11,7 @@
 import { LeaseExpiredError } from '../errors.js';
 import { DELAYED_KINDS } from '../leases/layout.js';
 import type { Lease } from '../leases/lease.js';
-import { isReason, unless } from '../zookeeper/errors.js';
+import { isReason, orUnknown, unless } from '../zookeeper/errors.js';
 import type { LeaseSession } from '../zookeeper/lease-session.js';
 import { parentOf } from '../zookeeper/paths.js';
 import type { Coordination } from './coordination.js';
@@ -21,14 +21,18 @@ const RELEASES_AT_ONCE = 64;
 
 /** Ending a lease that has ended is fine. */
 export async function endLease(context: Coordination, lease: Lease, deadline: number): Promise<void> {
-  try {
-    await context.leases.sessions.useRepeatedly(lease, deadline, (session) =>
-      releaseDelayed(context, session, lease, deadline),
-    );
-  } catch (error) {
-    if (!(error instanceof LeaseExpiredError)) throw error;
-  }
-  await context.leases.end(lease, deadline);
+  let released = false;
+  const ending = async (): Promise<void> => {
+    try {
+      await context.leases.sessions.useRepeatedly(lease, deadline, (session) =>
+        releaseDelayed(context, session, lease, () => (released = true), deadline),
+      );
+    } catch (error) {
+      if (!(error instanceof LeaseExpiredError)) throw error;
+    }
+    await context.leases.end(lease, deadline);
+  };
+  await orUnknown(ending(), () => released);
 }
 
 /** Before a lease is granted anything with a delay: says so, for its end. */
@@ -55,6 +59,7 @@ async function releaseDelayed(
   { layout }: Coordination,
   session: LeaseSession,
   { namespace, leaseId }: Lease,
+  onReleased: () => void,
   deadline: number,
 ): Promise<void> {
   const [, told] = await Promise.all([
@@ -68,12 +73,18 @@ async function releaseDelayed(
   );
   for (let i = 0; i < holds.length; i += RELEASES_AT_ONCE) {
     const batch = holds.slice(i, i + RELEASES_AT_ONCE);
-    await Promise.all(batch.map((path) => releaseIfDelayed(session, path, deadline)));
+    await Promise.all(batch.map((path) => releaseIfDelayed(session, path, onReleased, deadline)));
   }
 }
 
-async function releaseIfDelayed(session: LeaseSession, path: string, deadline: number): Promise<void> {
+async function releaseIfDelayed(
+  session: LeaseSession,
+  path: string,
+  onReleased: () => void,
+  deadline: number,
+): Promise<void> {
   const node = await unless(session.getData(path, deadline), 'NO_NODE');
   if (node === undefined || (await delayOf(session, path, node, deadline)) === 0) return;
   await unless(deleteWithMark(session, { path, czxid: node.stat.czxid }, deadline), 'NO_NODE');
+  onReleased();
 }

@@ -20,7 +20,7 @@ import type { Lease } from '../leases/lease.js';
 import { requestGuid } from '../leases/lease.js';
 import { NotHolderError } from '../errors.js';
 import type { Kind } from '../metrics/metrics.js';
-import { isReason, NoReplyError, unless } from '../zookeeper/errors.js';
+import { isReason, NoReplyError, orUnknown, unless } from '../zookeeper/errors.js';
 import type { LeaseSession } from '../zookeeper/lease-session.js';
 import type { MultiOperation } from '../zookeeper/operations.js';
 import { baseName, parentOf } from '../zookeeper/paths.js';
@@ -120,12 +120,15 @@ class Releasing {
       (path) => parentOf(path) === this.#directory && guids.includes(guidOf(baseName(path)) ?? ''),
     );
     let found = false;
-    for (const path of own) {
-      const contender = parseContender(baseName(path)) as Contender;
-      const granted = this.#context.granted.findAt(path, lease.leaseId);
-      const marked = delays ? await this.#markedIncarnation(path) : undefined;
-      found = (await this.#delete(contender, granted, marked)) || found;
-    }
+    const deleting = async (): Promise<void> => {
+      for (const path of own) {
+        const contender = parseContender(baseName(path)) as Contender;
+        const granted = this.#context.granted.findAt(path, lease.leaseId);
+        const marked = delays ? await this.#markedIncarnation(path) : undefined;
+        found = (await this.#delete(contender, granted, marked)) || found;
+      }
+    };
+    await orUnknown(deleting(), () => found);
     return found;
   }
 

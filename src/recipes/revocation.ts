@@ -31,7 +31,7 @@
  */
 import { PosternError } from '../errors.js';
 import type { LineKind } from '../leases/layout.js';
-import { isReason, unless } from '../zookeeper/errors.js';
+import { isReason, orUnknown, unless } from '../zookeeper/errors.js';
 import type { MultiOperation, NodeData } from '../zookeeper/operations.js';
 import { readRule } from './agreement.js';
 import { breakIfDue, ensembleNow } from './break-hold.js';
@@ -79,17 +79,21 @@ export async function revoke(context: Coordination, request: RevokeRequest): Pro
   const rule = await readRule(context.control, kind, directory, deadline);
   const admitted = line.slice(0, rule.holding(line));
   const holds: Revoked['holds'] = [];
+  let asked = 0;
   for (let i = 0; i < admitted.length; i += AT_ONCE) {
-    const asked = await Promise.all(
+    const asking = Promise.all(
       admitted.slice(i, i + AT_ONCE).map(async (contender) => {
         const holder = await readHolder(context, directory, contender, deadline);
         if (holder === undefined || (holdId !== undefined && holder.view.holdId !== holdId)) return undefined;
-        return holder.view.external
-          ? askForeign(context, directory, holder, deadline)
-          : askBack(context, request, `${directory}/${contender.name}`, holder.view, breakAt);
+        const hold = holder.view.external
+          ? await askForeign(context, directory, holder, deadline)
+          : await askBack(context, request, `${directory}/${contender.name}`, holder.view, breakAt);
+        if (hold !== undefined) asked += 1;
+        return hold;
       }),
     );
-    holds.push(...asked.filter((hold) => hold !== undefined));
+    const batch = await orUnknown(asking, () => asked > 0);
+    holds.push(...batch.filter((hold) => hold !== undefined));
   }
   if (holds.length === 0)
     throw new PosternError(
@@ -166,7 +170,7 @@ export async function askBack(
       await control.sync(at, deadline);
       continue;
     }
-    if (request.graceMs === 0) await breakIfDue(context, leaseId, holdId, deadline);
+    if (request.graceMs === 0) await orUnknown(breakIfDue(context, leaseId, holdId, deadline));
     return { holdId, breakAt: record.breakAt };
   }
   throw new PosternError('conflict', `Many requests to revoke ${kind} "${name}" got in each other's way; repeat it.`);

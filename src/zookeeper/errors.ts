@@ -142,13 +142,14 @@ export async function unless<T>(promise: Promise<T>, ...reasons: readonly ZooKee
 
 /**
  * For what is asked after a write that was done: without an answer to it the request has been done, and nobody knows with which outcome.
+ * @param wrote of work that writes more than once: whether any of it was done so far
  * @throws NoReplyError which says so
  */
-export async function orUnknown<T>(reading: Promise<T>): Promise<T> {
+export async function orUnknown<T>(work: Promise<T>, wrote: () => boolean = () => true): Promise<T> {
   try {
-    return await reading;
+    return await work;
   } catch (error) {
-    if (!isTransient(error) || mayBeApplied(error)) throw error;
+    if (!isTransient(error) || mayBeApplied(error) || !wrote()) throw error;
     throw new NoReplyError('the request', 'connection-lost', true, error);
   }
 }

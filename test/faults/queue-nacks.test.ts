@@ -102,3 +102,26 @@ test('many at once are given back in their old places, and all of them are known
   await pair.a.endLease(lease);
   expect(await marks(pair, lease.leaseId)).toBeUndefined();
 });
+
+test('an acknowledgement that was done for some is not called undone when nobody can tell what became of the others', async () => {
+  const root = freshRoot();
+  await using b = await startReplica({ root });
+  await using cuttable = await startCuttable({ root, settings: { POSTERN_REQUEST_TIMEOUT_MS: '1500' } });
+  const { replica: a, proxy } = cuttable;
+  const lease = await b.createLease({ ttlMs: TTL_MS });
+  await pushBodies(a, 'work', [1, 2]); // so A knows the queue, and reads nothing else
+  const claims = await claim(b, 'work', lease, { max: 2 });
+  const claimIds = claims.map(({ claimId }) => claimId);
+  await settleAll(b, 'work', 'nack', lease, claims.slice(1));
+  // Behind the transaction with the first one: why the second one was lost.
+  const cut = proxy.loseReply(OPCODE.getData).then(() => proxy.refuse());
+  const options = { body: { claimIds }, leaseToken: lease.leaseToken };
+  const answer = await a.call('POST', '/v1/queues/work/ack', options);
+  await cut;
+  expect(answer).toMatchObject({ status: 503, body: { code: 'outcome-unknown', outcome: 'unknown' } });
+  proxy.accept();
+  expect(await queueOf(b, 'work')).toMatchObject({ depth: 1 });
+  const [first, second] = await settle(a, 'work', 'ack', lease, claims);
+  expect(first).toMatchObject({ status: 200, gone: true });
+  expect(second).toMatchObject({ status: 409, code: 'not-holder' });
+});

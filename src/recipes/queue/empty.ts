@@ -5,7 +5,7 @@
  *
  * They do not wait for a turn. A consumer that wanted one of the messages at that moment finds it gone, and takes the next.
  */
-import { isReason, unless, ZooKeeperError } from '../../zookeeper/errors.js';
+import { isReason, orUnknown, unless, ZooKeeperError } from '../../zookeeper/errors.js';
 import { removalOf, moveTo } from './dead-letters.js';
 import { newEntry, type Entry } from './entry.js';
 import { encodeMessage } from './message.js';
@@ -30,45 +30,47 @@ const MARGIN_MS = 1_000;
 
 /** Deletes all messages that nobody has claimed; delayed ones too. */
 export async function purge(queue: Queue, deadline: number): Promise<Emptied> {
-  const result = await overAll(queue, deadline, async (entries) => {
-    let count = 0;
-    for (let i = 0; i < entries.length; i += DELETE_AT_ONCE)
-      count += await deleteAll(queue, entries.slice(i, i + DELETE_AT_ONCE), deadline);
-    return count;
-  });
-  result.count += await purgeDelayed(queue, deadline);
-  queue.count('purge', result.count);
-  return result;
+  let count = 0;
+  const purging = async (): Promise<Omit<Emptied, 'count'>> => {
+    const result = await overAll(queue, deadline, async (entries) => {
+      for (let i = 0; i < entries.length; i += DELETE_AT_ONCE)
+        count += await deleteAll(queue, entries.slice(i, i + DELETE_AT_ONCE), deadline);
+    });
+    await purgeDelayed(queue, () => (count += 1), deadline);
+    return result;
+  };
+  const result = await orUnknown(purging(), () => count > 0);
+  queue.count('purge', count);
+  return { ...result, count };
 }
 
 /** Moves all messages that nobody has claimed to the end of another queue, in their order, their deliveries counted anew. */
 export async function redrive(queue: Queue, to: string, deadline: number): Promise<Emptied> {
-  const result = await overAll(queue, deadline, async (entries) => {
-    let count = 0;
+  let count = 0;
+  const moving = overAll(queue, deadline, async (entries) => {
     for (let i = 0; i < entries.length; i += MOVES_AT_ONCE) {
-      const moved = await Promise.all(
-        entries.slice(i, i + MOVES_AT_ONCE).flatMap(({ message, enqueuedAt, claims, path, priority }) => {
-          if (message === undefined) return [];
+      await Promise.all(
+        entries.slice(i, i + MOVES_AT_ONCE).map(async ({ message, enqueuedAt, claims, path, priority }) => {
+          if (message === undefined) return;
           const header = { ...message.header, e: enqueuedAt, n: undefined, x: undefined };
           const data = encodeMessage({ header, body: message.body });
-          return [moveTo(queue, to, { data, removal: removalOf(path, claims), priority }, deadline)];
+          if (await moveTo(queue, to, { data, removal: removalOf(path, claims), priority }, deadline)) count += 1;
         }),
       );
-      count += moved.filter(Boolean).length;
     }
-    return count;
   });
-  queue.count('redrive', result.count);
-  return result;
+  const result = await orUnknown(moving, () => count > 0);
+  queue.count('redrive', count);
+  return { ...result, count };
 }
 
 async function overAll(
   queue: Queue,
   deadline: number,
-  handle: (entries: readonly Entry[]) => Promise<number>,
-): Promise<Emptied> {
+  handle: (entries: readonly Entry[]) => Promise<void>,
+): Promise<Omit<Emptied, 'count'>> {
   const { control, paths } = queue;
-  const result: Emptied = { count: 0, claimed: 0, complete: true };
+  const result = { claimed: 0, complete: true };
   await control.sync(paths.data, deadline);
   const root = await unless(control.getChildren(paths.data, deadline), 'NO_NODE');
   for (const priority of prioritiesIn(root?.children ?? [])) {
@@ -79,7 +81,7 @@ async function overAll(
       while (unread.length > 0) {
         if (performance.now() > deadline - MARGIN_MS) return { ...result, complete: false };
         await readEntries(control, unread, () => (result.claimed += 1), deadline);
-        result.count += await handle(unread.filter(({ state }) => state === 'ready'));
+        await handle(unread.filter(({ state }) => state === 'ready'));
         unread = unread.filter(({ state }) => state === 'unread');
       }
     }
@@ -108,26 +110,18 @@ async function deleteAll(queue: Queue, entries: readonly Entry[], deadline: numb
   return 0;
 }
 
-async function purgeDelayed(queue: Queue, deadline: number): Promise<number> {
+async function purgeDelayed(queue: Queue, onDeleted: () => void, deadline: number): Promise<void> {
   const { control, paths } = queue;
   const children = async (path: string): Promise<string[]> =>
     (await unless(control.getChildren(path, deadline), 'NO_NODE'))?.children ?? [];
-  let count = 0;
   for (const coarse of await children(paths.delayed)) {
     for (const fine of await children(`${paths.delayed}/${coarse}`)) {
       const directory = `${paths.delayed}/${coarse}/${fine}`;
       for (const name of await children(directory)) {
-        if (performance.now() > deadline - MARGIN_MS) return count;
-        if (
-          (await unless(
-            control.delete(`${directory}/${name}`, undefined, deadline).then(() => true),
-            'NO_NODE',
-          )) === true
-        )
-          count += 1;
+        if (performance.now() > deadline - MARGIN_MS) return;
+        await unless(control.delete(`${directory}/${name}`, undefined, deadline).then(onDeleted), 'NO_NODE');
       }
       await unless(control.delete(directory, undefined, deadline), 'NO_NODE', 'NOT_EMPTY');
     }
   }
-  return count;
 }

@@ -17,7 +17,7 @@
  * `not-holder`.
  */
 import type { Lease } from '../../leases/lease.js';
-import { isReason, unless } from '../../zookeeper/errors.js';
+import { isReason, orUnknown, unless } from '../../zookeeper/errors.js';
 import type { LeaseSession } from '../../zookeeper/lease-session.js';
 import type { MultiOperation } from '../../zookeeper/operations.js';
 import { decodeClaimId, type Claim } from './claim-id.js';
@@ -59,10 +59,11 @@ export async function acknowledge(
   deadline: number,
 ): Promise<Settled[]> {
   const results: Settled[] = claimIds.map(() => 'lost');
+  const wrote = (): boolean => results.includes('done');
   const open = settlings(queue, lease, claimIds);
   for (let i = 0; i < open.length; i += AT_ONCE) {
     const batch = open.slice(i, i + AT_ONCE);
-    const isThere = await queue.context.leases.sessions.useRepeatedly(lease, deadline, async (session) => {
+    const acknowledging = queue.context.leases.sessions.useRepeatedly(lease, deadline, async (session) => {
       const done = await inOneTransaction(
         queue,
         session,
@@ -72,7 +73,10 @@ export async function acknowledge(
           { type: 'delete', path: recordPath(path), version: claim.version },
           { type: 'delete', path },
         ],
-        (settling, how) => (results[settling.index] = how === 'done' ? 'done' : 'lost'),
+        ({ index }, how) => {
+          // An earlier try of this request has done it, if it says so.
+          if (results[index] !== 'done') results[index] = how === 'done' ? 'done' : 'lost';
+        },
         deadline,
       );
       if (!done) return false;
@@ -83,6 +87,7 @@ export async function acknowledge(
       for (const settling of lost) results[settling.index] = await whyLost(queue, session, settling, nacks, deadline);
       return true;
     });
+    const isThere = await orUnknown(acknowledging, wrote);
     if (!isThere) break; // deleted: claims of it mean nothing any more
     for (const { path, index } of batch) if (results[index] !== 'lost') queue.dispatcher.settled(path, 'gone');
   }
@@ -102,6 +107,7 @@ export async function giveBack(
   deadline: number,
 ): Promise<Settled[]> {
   const results: Settled[] = claimIds.map(() => 'lost');
+  const wrote = (): boolean => results.includes('done');
   const own = settlings(queue, lease, claimIds);
   const { sessions } = queue.context.leases;
   await queue.context.leases.touch(lease, deadline);
@@ -115,7 +121,7 @@ export async function giveBack(
     for (const settling of own) {
       const moved = before.has(settling.claimId)
         ? 'gone'
-        : await move(queue, lease, settling, delayMs, reason, deadline);
+        : await orUnknown(move(queue, lease, settling, delayMs, reason, deadline), wrote);
       if (moved === undefined) inPlace.push(settling);
       else results[settling.index] = moved;
       if (moved === 'done') queue.dispatcher.settled(settling.path, 'gone');
@@ -124,7 +130,7 @@ export async function giveBack(
   for (let i = 0; i < inPlace.length; i += AT_ONCE) {
     const batch = inPlace.slice(i, i + AT_ONCE);
     const report = ({ index }: Settling, how: Settled): void => void (results[index] = how);
-    await sessions.useRepeatedly(lease, deadline, (session, tries) =>
+    const givingBack = sessions.useRepeatedly(lease, deadline, (session, tries) =>
       giveBackInPlace(
         queue,
         lease,
@@ -134,6 +140,7 @@ export async function giveBack(
         deadline,
       ),
     );
+    await orUnknown(givingBack, wrote);
     for (const { path, index } of batch) if (results[index] === 'done') queue.dispatcher.settled(path, 'free');
   }
   queue.count('nack', results.filter((result) => result === 'done').length);
@@ -194,7 +201,7 @@ export async function prolong(
   const wanted = Math.ceil((await queue.ensembleNow(deadline)) + claimMs);
   const results: Prolonged[] = claimIds.map(() => ({ result: 'lost', until: undefined }));
   const open = settlings(queue, lease, claimIds);
-  await queue.context.leases.sessions.useRepeatedly(lease, deadline, async (session) => {
+  const prolonging = queue.context.leases.sessions.useRepeatedly(lease, deadline, async (session) => {
     await session.sync(queue.paths.data, deadline);
     await Promise.all(
       open.map(async ({ claim, path, index }) => {
@@ -219,6 +226,7 @@ export async function prolong(
       }),
     );
   });
+  await orUnknown(prolonging, () => results.some(({ result }) => result === 'done'));
   return results;
 }
 
