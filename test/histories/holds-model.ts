@@ -14,7 +14,10 @@ export type HoldInput =
       readonly permits?: number;
       readonly waitMs?: number;
     }
-  /** `mayStand`: somebody of that name asked and was not told whether it holds, so there may be a place in line to be left. */
+  /**
+   * `mayStand`: that it was done does not say that it held. Somebody of that name asked and was not told whether it holds, so there may be a place in line
+   * to be left; or nobody knows what came of an earlier release of it, and of two whose deletions were not answered nobody can say which one did it.
+   */
   | { readonly do: 'release'; readonly by: string; readonly mayStand?: boolean }
   /** An acquire that nobody waited for any more takes back what it got, unless another one was told of it. */
   | { readonly do: 'giveBack'; readonly by: string }

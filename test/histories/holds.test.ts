@@ -244,6 +244,16 @@ describe('who waits', () => {
   });
 });
 
+describe('a release', () => {
+  it('that was done says that it held, unless nobody knows what came of an earlier one', () => {
+    const again = (): Told => told().lease('a', 0).lease('b', 0).acquire('a', 2, 5, 10);
+    const passed = (history: Told): Told => history.acquire('b', 30, 35, 20).release('b', 40, 45).release('a', 50, 55);
+    expect(passed(again().release('a', 20, 25)).complaints()).toHaveLength(1);
+    const unknown = again().add('a', 20, Infinity, { do: 'release', by: 'a#1' });
+    expect(passed(unknown).complaints()).toEqual([]);
+  });
+});
+
 describe('in the end', () => {
   it('somebody is granted', () => {
     const last = { do: 'acquire', by: 'z#last' } as const;

@@ -211,9 +211,15 @@ function withWhatMayHappen(
   const asked = new Map<string, number>();
   for (const { begin, input } of unclear)
     if ('by' in input) asked.set(input.by, Math.min(begin, asked.get(input.by) ?? Infinity));
+  const released = new Map<string, number>();
+  for (const { begin, input, output } of operations)
+    if (input.do === 'release' && output === undefined)
+      released.set(input.by, Math.min(begin, released.get(input.by) ?? Infinity));
   const clearer = operations.map((operation): HoldOperation => {
-    const { input, end } = operation;
-    if (input.do !== 'release' || (asked.get(input.by) ?? Infinity) > end) return operation;
+    const { input, begin, end } = operation;
+    if (input.do !== 'release') return operation;
+    const mayHaveGone = (released.get(input.by) ?? Infinity) < begin;
+    if ((asked.get(input.by) ?? Infinity) > end && !mayHaveGone) return operation;
     return { ...operation, input: { ...input, mayStand: true } };
   });
   const later = unclear.flatMap(({ client, begin, input, output }): HoldOperation[] => {
