@@ -3,9 +3,8 @@ import { describe, expect, test } from 'vitest';
 import type { Lease } from '../../src/leases/lease.js';
 import { consume } from '../../src/recipes/queue/consume.js';
 import type { LeaseHandle } from '../support/client.js';
-import { eventually, passed, throughout } from '../support/eventually.js';
+import { eventually, throughout } from '../support/eventually.js';
 import { expireSession, startPair, type Pair, type Replica } from '../support/start-gateway.js';
-import { scaled } from '../support/timing.js';
 import {
   bodiesOf,
   claim,
@@ -18,9 +17,6 @@ import {
   settleAll,
   type ClaimedMessage,
 } from './queue-client.js';
-
-/** Claims are watched when they are 100 ms old (ADR 12): then their end is noticed at once. */
-const NOTICED_MS = scaled(300);
 
 async function leasesOf(pair: Pair): Promise<[LeaseHandle, LeaseHandle]> {
   return Promise.all([pair.a.createLease({ ttlMs: 20_000 }), pair.b.createLease({ ttlMs: 20_000 })]);
@@ -257,8 +253,10 @@ describe('a message that is given back', () => {
     const [one, two] = await leasesOf(pair);
     await pushBodies(pair.a, 'work', [1, 2, 3, 4]);
     await pop(pair.a, 'work');
+    const watches = await pair.a.metric('postern_watches');
     const claims = await claim(pair.a, 'work', one, { max: 2 });
-    await passed(NOTICED_MS);
+    // Claims are watched when they are 100 ms old (ADR 12): then their end is noticed at once.
+    await eventually('both are watched', async () => (await pair.a.metric('postern_watches')) === watches + 2);
     const events = await pair.a.metric('postern_watch_events_total');
     await settleAll(pair.b, 'work', 'nack', one, claims.slice(0, 1));
     await eventually('the end of the claim is heard of', async () => {
@@ -322,11 +320,15 @@ describe('the end of a lease', () => {
     const [ends, stays] = await leasesOf(pair);
     await pushBodies(pair.a, 'work', [0, 1, 2, 3, 4, 5, 6]);
     await pop(pair.b, 'work');
+    const [before, beforeB] = await Promise.all([pair.a, pair.b].map((one) => one.metric('postern_watches')));
     const [, second] = await claim(pair.a, 'work', ends, { max: 2 });
     expect(bodiesOf(await claim(pair.b, 'work', stays))).toEqual([3]);
     expect(bodiesOf(await claim(pair.b, 'work', ends))).toEqual([4]);
     await settleAll(pair.b, 'work', 'ack', ends, [second as ClaimedMessage]);
-    await passed(NOTICED_MS);
+    await eventually('both replicas watch the claims that they handed out', async () => {
+      const [now, nowB] = await Promise.all([pair.a, pair.b].map((one) => one.metric('postern_watches')));
+      return Number(now) > Number(before) && Number(nowB) >= Number(beforeB) + 2;
+    });
     await expireSession(pair.a, ends.leaseId);
     await eventually('they are free', async () => (await queueOf(pair.a, 'work')).claimed === 1);
     const popped = [
