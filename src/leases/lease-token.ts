@@ -11,6 +11,7 @@
  * Keys rotate: the first key of the ring seals, every key opens. Pure: no I/O.
  */
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto';
+import { kept } from '../zookeeper/session-identity.js';
 
 export const KEY_BYTES = 32;
 const PREFIX = 'lt1.';
@@ -108,9 +109,7 @@ function decode(payload: Buffer): LeaseGrant {
     offset += 2 + length;
     return payload.toString('utf8', offset - length, offset);
   };
-  // Not of the pool, of which a few bytes would keep eight KiB as long as the lease is known here.
-  const fixed = Buffer.allocUnsafeSlow(8 + 16 + 16);
-  payload.copy(fixed, 0, 1, 41);
+  const fixed = kept(payload.subarray(1, 41));
   return {
     sessionId: fixed.subarray(0, 8),
     sessionPassword: fixed.subarray(8, 24),

@@ -240,8 +240,10 @@ export class DoubleBarriers {
           // A round that began in that moment may have me in it; one that ended then ended without me.
           after = now ?? before;
         }
-        const reading = after === undefined ? undefined : this.#rounds.read(directory, after.czxid, deadline);
-        const round = await (reading === undefined || deleted === undefined ? reading : orUnknown(reading));
+        const round =
+          after === undefined
+            ? undefined
+            : await orUnknown(this.#rounds.read(directory, after.czxid, deadline), () => deleted !== undefined);
         if (round === undefined) return { own: deleted, round, expiresAt };
         const wasIn =
           deleted === undefined

@@ -24,7 +24,7 @@
 import { fullJitter, pause } from '../time.js';
 import type { ControlSession } from '../zookeeper/control-session.js';
 import type { ServerClock } from '../zookeeper/server-clock.js';
-import type { Watch, WatchEvent } from '../zookeeper/watch.js';
+import type { Watch, Watched, WatchEvent } from '../zookeeper/watch.js';
 import { ABANDONED_CHECK_MS, removeAbandoned } from './abandoned.js';
 import { decodeAgreement } from './agreement.js';
 import type { Contender } from './contender.js';
@@ -159,27 +159,36 @@ export class PermitTurns {
   /** Watches one who stands. @returns false when it is gone */
   async #watch(contender: Contender): Promise<boolean> {
     const { name } = contender;
-    const path = `${this.#line.path}/${name}`;
+    const seen = this.#line.zxid;
+    let fired = false;
+    const listener = (event: WatchEvent): void => {
+      fired = true;
+      this.#watched.delete(name);
+      if (event.type === 'deleted') this.#gone(contender);
+      else this.changed();
+    };
+    const { value, watch } = await this.#asOf(seen, `${this.#line.path}/${name}`, (path, deadline) =>
+      this.#control.watches.getChildren(path, listener, deadline),
+    );
+    if (value !== undefined && value.stat.czxid <= seen) {
+      if (watch !== undefined && !fired) this.#watched.set(name, watch);
+      return !fired;
+    }
+    watch?.cancel();
+    this.#gone(contender);
+    return false;
+  }
+
+  /** What is read and watched, from a server that has seen what is at `seen`, where there is nothing (C2). */
+  async #asOf<T>(
+    seen: number,
+    path: string,
+    read: (path: string, deadline: number) => Promise<Watched<T>>,
+  ): Promise<Watched<T>> {
     for (;;) {
-      const seen = this.#line.zxid;
       const deadline = performance.now() + REQUEST_MS;
-      let fired = false;
-      const listener = (event: WatchEvent): void => {
-        fired = true;
-        this.#watched.delete(name);
-        if (event.type === 'deleted') this.#gone(contender);
-        else this.changed();
-      };
-      const { value, watch, zxid } = await this.#control.watches.getChildren(path, listener, deadline);
-      if (value !== undefined && value.stat.czxid <= seen) {
-        if (watch !== undefined && !fired) this.#watched.set(name, watch);
-        return !fired;
-      }
-      watch?.cancel();
-      if (value !== undefined || zxid >= seen) {
-        this.#gone(contender);
-        return false;
-      }
+      const watched = await read(path, deadline);
+      if (watched.value !== undefined || watched.zxid >= seen) return watched;
       await this.#control.sync(path, deadline);
     }
   }
@@ -191,29 +200,22 @@ export class PermitTurns {
 
   /** Reads the limit and watches it. Where there is no directory there are no places either, unless the server has not heard of it yet. */
   async #watchLimit(): Promise<void> {
-    const { path } = this.#line;
-    for (;;) {
-      let fired = false;
-      const listener = (): void => {
-        fired = true;
-        this.#limit = undefined;
-        this.changed();
-      };
-      const seen = this.#line.zxid;
-      const deadline = performance.now() + REQUEST_MS;
-      const { value, watch, zxid } = await this.#control.watches.getData(path, listener, deadline);
-      if (value !== undefined) {
-        if (!fired) this.#limit = watch;
-        const agreed = decodeAgreement(value);
-        if (agreed !== undefined) this.#line.agree(agreed);
-        return;
-      }
-      if (zxid >= seen) {
-        for (const waiter of this.#line.waiters.values()) waiter.giveUp();
-        return;
-      }
-      await this.#control.sync(path, deadline);
+    let fired = false;
+    const listener = (): void => {
+      fired = true;
+      this.#limit = undefined;
+      this.changed();
+    };
+    const { value, watch } = await this.#asOf(this.#line.zxid, this.#line.path, (path, deadline) =>
+      this.#control.watches.getData(path, listener, deadline),
+    );
+    if (value === undefined) {
+      for (const waiter of this.#line.waiters.values()) waiter.giveUp();
+      return;
     }
+    if (!fired) this.#limit = watch;
+    const agreed = decodeAgreement(value);
+    if (agreed !== undefined) this.#line.agree(agreed);
   }
 
   async #checkAbandoned(): Promise<void> {

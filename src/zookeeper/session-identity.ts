@@ -5,12 +5,17 @@ export interface SessionIdentity {
 }
 
 /**
- * A copy to be kept. Both lie in one piece of memory that is not of the pool: a few bytes of that would keep eight KiB as long as a lease lives, and a
- * piece for each takes more than is in it.
+ * A copy to be kept for as long as a lease lives, one behind the other. It is not of the pool, of which a few bytes would keep eight KiB; and a piece of memory
+ * for each part takes more than is in it.
  */
+export function kept(...parts: readonly Buffer[]): Buffer {
+  const copy = Buffer.allocUnsafeSlow(parts.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const part of parts) at += part.copy(copy, at);
+  return copy;
+}
+
 export function identityOf(id: Buffer, password: Buffer): SessionIdentity {
-  const both = Buffer.allocUnsafeSlow(id.length + password.length);
-  id.copy(both);
-  password.copy(both, id.length);
+  const both = kept(id, password);
   return { id: both.subarray(0, id.length), password: both.subarray(id.length) };
 }

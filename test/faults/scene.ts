@@ -69,6 +69,15 @@ export async function startCuttable(
   };
 }
 
+/** A replica whose control session goes through one proxy, and whose leases go through another. `control` turns new connections away from then on. */
+export async function startSplit(options: ReplicaOptions, control: TcpProxy, leases: TcpProxy): Promise<Replica> {
+  leases.refuse();
+  const replica = await startReplica({ ...options, zookeeper: `${control.connectString},${leases.connectString}` });
+  leases.accept();
+  control.refuse(); // its open connection stays
+  return replica;
+}
+
 export async function leaseBehind(replica: Replica, { leaseToken }: { leaseToken: string }): Promise<Lease> {
   const lease = await replica.gateway.context.leases.openStored(leaseToken, soon());
   if (lease === undefined) throw new Error('the token does not open');

@@ -4,8 +4,9 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { eventually, throughout } from '../support/eventually.js';
 import { startReplica, type Replica } from '../support/start-gateway.js';
 import { freshRoot, startEnsemble, type TestEnsemble, type ZooKeeperNode } from '../support/start-zookeeper.js';
+import type { TcpProxy } from '../support/tcp-proxy.js';
 import { scaled, timing } from '../support/timing.js';
-import { Resource, rounds, seededRandom } from './scene.js';
+import { Resource, rounds, seededRandom, startSplit } from './scene.js';
 
 const TTL_MS = 7_000;
 let ensemble: TestEnsemble;
@@ -20,13 +21,8 @@ beforeAll(async () => {
 });
 afterAll(() => ensemble.stop());
 
-/** A replica whose control session is at one server and whose leases are at another. */
-async function startSplit(root: string, control: ZooKeeperNode, leases: ZooKeeperNode): Promise<Replica> {
-  leases.proxy?.refuse();
-  const replica = await startReplica({ root, zookeeper: `${control.connectString},${leases.connectString}` });
-  leases.proxy?.accept();
-  control.proxy?.refuse(); // its open connection stays
-  return replica;
+function proxyOf(node: ZooKeeperNode): TcpProxy {
+  return node.proxy as TcpProxy;
 }
 
 test(
@@ -36,7 +32,7 @@ test(
     const random = seededRandom('C2');
     const root = freshRoot();
     await using b = await startReplica({ root, zookeeper: leader.connectString });
-    await using a = await startSplit(root, behind, other);
+    await using a = await startSplit({ root }, proxyOf(behind), proxyOf(other));
     const [holder, me] = [await b.createLease({ ttlMs: 60_000 }), await b.createLease({ ttlMs: 60_000 })];
     await b.hold('stale', holder);
     await b.release('stale', holder);
@@ -80,7 +76,7 @@ test(
   async () => {
     const root = freshRoot();
     await using b = await startReplica({ root, zookeeper: leader.connectString });
-    await using a = await startSplit(root, behind, other);
+    await using a = await startSplit({ root }, proxyOf(behind), proxyOf(other));
     const [holder, me] = [await b.createLease({ ttlMs: 60_000 }), await b.createLease({ ttlMs: 60_000 })];
     const asked = { limit: 1, waitMs: 1, keepPlace: true };
     try {

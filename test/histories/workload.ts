@@ -64,6 +64,18 @@ export interface Workload<I, O> {
   check(operations: readonly Operation<I, O>[], circumstances?: Circumstances): string[];
 }
 
+/** Settles one object through one replica; what the clients of that do beside it, such as heartbeats, stops when it is done. */
+export async function settleAt(
+  replica: Client,
+  object: string,
+  settle: (scene: Scene) => Promise<void>,
+  random: Scene['random'] = () => 0.5,
+): Promise<void> {
+  const over = new AbortController();
+  await settle({ replica: () => replica, random, object: () => object, signal: over.signal, ttlMs: SETTLE_TTL_MS });
+  over.abort();
+}
+
 /** What takes longer is of unknown outcome; behind it stands a process that was stopped. */
 export const ANSWER_WITHIN_MS = 1_500;
 

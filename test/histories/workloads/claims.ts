@@ -12,7 +12,7 @@ import {
   ANSWER_WITHIN_MS,
   ask,
   expected,
-  SETTLE_TTL_MS,
+  settleAt,
   TTL_MS,
   type Recorder,
   type Scene,
@@ -169,18 +169,8 @@ export const claims: Workload<ClaimInput, ClaimOutput> = {
     return () => worker.act();
   },
 
-  async settle(history, replica, object) {
-    const over = new AbortController();
-    const scene: Scene = {
-      replica: () => replica,
-      random: Math.random,
-      object: () => object,
-      signal: over.signal,
-      ttlMs: SETTLE_TTL_MS,
-    };
-    await new Worker(history, scene, AFTERWARDS).empty(object);
-    over.abort();
-  },
+  settle: (history, replica, object) =>
+    settleAt(replica, object, (scene) => new Worker(history, scene, AFTERWARDS).empty(object), Math.random),
 
   check: claimComplaints,
 };

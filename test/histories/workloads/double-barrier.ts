@@ -12,7 +12,7 @@ import {
   ANSWER_WITHIN_MS,
   ask,
   expected,
-  SETTLE_TTL_MS,
+  settleAt,
   TTL_MS,
   type Recorder,
   type Scene,
@@ -123,22 +123,14 @@ export const doubleBarrier: Workload<Input, Output> = {
   },
 
   /** With everybody else gone, so many as it takes get in. */
-  async settle(history, replica, object) {
-    const over = new AbortController();
-    const scene: Scene = {
-      replica: () => replica,
-      random: () => 0.5,
-      object: () => object,
-      signal: over.signal,
-      ttlMs: SETTLE_TTL_MS,
-    };
-    const visitors = Array.from({ length: SIZE }, (_, i) => new Visitor(history, scene, `${AFTERWARDS}-${i}`));
-    const startedAt = now();
-    const done = (): boolean => visitors.every(({ entered }) => entered) || now() - startedAt > SETTLE_MS;
-    await Promise.all(visitors.map((visitor) => visitor.pass(object, done)));
-    await Promise.all(visitors.map((visitor) => visitor.end()));
-    over.abort();
-  },
+  settle: (history, replica, object) =>
+    settleAt(replica, object, async (scene) => {
+      const visitors = Array.from({ length: SIZE }, (_, i) => new Visitor(history, scene, `${AFTERWARDS}-${i}`));
+      const startedAt = now();
+      const done = (): boolean => visitors.every(({ entered }) => entered) || now() - startedAt > SETTLE_MS;
+      await Promise.all(visitors.map((visitor) => visitor.pass(object, done)));
+      await Promise.all(visitors.map((visitor) => visitor.end()));
+    }),
 
   check(operations) {
     const last = operations.filter(({ client }) => client.startsWith(AFTERWARDS));

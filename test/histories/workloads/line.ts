@@ -10,7 +10,7 @@
  *                    └──────────release─────────────┘          refused, or the lease over: none
  */
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Client, Reply } from '../../support/client.js';
+import type { Reply } from '../../support/client.js';
 import { ClientLease, unlessDone } from '../client-lease.js';
 import { NotApplied, now } from '../history.js';
 import { AFTERWARDS, holdComplaints, type LineInput, type LineOutput } from '../holds.js';
@@ -19,6 +19,7 @@ import {
   ask,
   expected,
   SETTLE_TTL_MS,
+  settleAt,
   TTL_MS,
   type Recorder,
   type Scene,
@@ -221,12 +222,8 @@ export function lineWorkload(line: LineKind): Workload<LineInput, LineOutput> {
       const one = new LineClient(line, history, scene, client);
       return () => one.act();
     },
-    async settle(history, replica: Client, object) {
-      const over = new AbortController();
-      const scene: Scene = { replica: () => replica, random: () => 0.5, object: () => object, signal: over.signal };
-      await new LineClient(line, history, scene, AFTERWARDS).settle(object);
-      over.abort();
-    },
+    settle: (history, replica, object) =>
+      settleAt(replica, object, (scene) => new LineClient(line, history, scene, AFTERWARDS).settle(object)),
     check: (operations, circumstances) => holdComplaints(operations, line, circumstances),
   };
 }
