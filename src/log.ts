@@ -21,6 +21,11 @@ const GATHERED_BYTES = 3072;
 const WRITTEN_AT_ONCE_BYTES = 4096;
 const FLUSH_MS = 200;
 
+/** A destination of `contentMode: 'buffer'`, of which the types say nothing. */
+interface Bytes {
+  write(bytes: Uint8Array): boolean;
+}
+
 export interface Log {
   readonly logger: Logger;
   /** Writes what is still gathered; before the process exits. */
@@ -51,8 +56,11 @@ export function createLog({ logLevel }: Pick<Config, 'logLevel'>, stream?: Desti
     maxWrite: WRITTEN_AT_ONCE_BYTES,
     maxLength: BEHIND_BYTES_MAX,
     periodicFlush: FLUSH_MS,
+    contentMode: 'buffer',
   });
-  return { logger: pino(options, output), flush: () => flushSync(output) };
+  // As bytes, whose number is known: of text it would count those of all that is gathered, for each line.
+  const lines = { write: (line: string) => void (output as unknown as Bytes).write(Buffer.from(line)) };
+  return { logger: pino(options, lines), flush: () => flushSync(output) };
 }
 
 function flushSync(output: ReturnType<typeof destination>): void {

@@ -18,13 +18,8 @@ export function writeAnswer(
   if (isGone(response)) return Promise.resolve(false);
   const send = prepareAnswer(response, answer, common);
   return new Promise((resolve) => {
-    const onFinish = (): void => settle(true);
-    const onClose = (): void => settle(response.writableFinished);
-    const settle = (delivered: boolean): void => {
-      response.off('finish', onFinish).off('close', onClose);
-      resolve(delivered);
-    };
-    response.on('finish', onFinish).on('close', onClose);
+    // An answer is closed in any case, right after it has been written or when its connection ends.
+    response.on('close', () => resolve(response.writableFinished));
     send();
   });
 }

@@ -60,10 +60,12 @@ export function isMediaType(text: string): boolean {
   return text.length <= TYPE_LENGTH_MAX && MEDIA_TYPE.test(text);
 }
 
-async function readWhole(request: IncomingMessage, options: BodyOptions): Promise<Buffer> {
-  if (isEmpty(request.headers)) return Buffer.alloc(0);
+const NOTHING = Buffer.alloc(0);
+
+function readWhole(request: IncomingMessage, options: BodyOptions): Promise<Buffer> {
+  if (isEmpty(request.headers)) return Promise.resolve(NOTHING);
   const announced = Number(request.headers['content-length'] ?? 0);
-  if (announced > options.maxBytes) throw tooLarge(options.maxBytes, announced);
+  if (announced > options.maxBytes) return Promise.reject(tooLarge(options.maxBytes, announced));
   options.onReading?.();
   return readBytes(request, options.maxBytes);
 }
@@ -74,20 +76,28 @@ function isEmpty(headers: IncomingHttpHeaders): boolean {
 }
 
 /** What ends the reading of a body that is being read. */
-const cuts = new WeakMap<IncomingMessage, (reason: PosternError) => void>();
+const CUT = Symbol('cut');
+type BodyRead = IncomingMessage & { [CUT]?: ((reason: PosternError) => void) | undefined };
 
 /** Ends the reading of a request's body with this problem; false when it is not being read. */
-export function cutBody(request: IncomingMessage, reason: PosternError): boolean {
-  const cut = cuts.get(request);
+export function cutBody(request: BodyRead, reason: PosternError): boolean {
+  const cut = request[CUT];
   cut?.(reason);
   return cut !== undefined;
 }
 
-function readBytes(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
+function readBytes(request: BodyRead, maxBytes: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let length = 0;
+    let settled = false;
+    // The listeners stay for as long as the request: that it is settled is all they look at then.
+    const settle = (): void => {
+      settled = true;
+      request[CUT] = undefined;
+    };
     const onData = (chunk: Buffer): void => {
+      if (settled) return;
       length += chunk.length;
       if (length <= maxBytes) {
         chunks.push(chunk);
@@ -99,19 +109,18 @@ function readBytes(request: IncomingMessage, maxBytes: number): Promise<Buffer> 
       reject(tooLarge(maxBytes));
     };
     const onEnd = (): void => {
+      if (settled) return;
       settle();
       resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, length));
     };
-    const onCut = (): void => cut(new PosternError('malformed', 'The connection ended before the body did.'));
+    const onCut = (): void => {
+      if (!settled) cut(new PosternError('malformed', 'The connection ended before the body did.'));
+    };
     const cut = (reason: PosternError): void => {
       settle();
       reject(reason);
     };
-    const settle = (): void => {
-      cuts.delete(request);
-      request.off('data', onData).off('end', onEnd).off('close', onCut);
-    };
-    cuts.set(request, cut);
+    request[CUT] = cut;
     request.on('data', onData).on('end', onEnd).on('close', onCut).on('error', onCut);
   });
 }

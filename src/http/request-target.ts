@@ -41,10 +41,24 @@ export function parseTarget(url: string): RequestTarget {
   if (!path.startsWith('/') && !(authority && path === ''))
     throw new PosternError('malformed', 'The request target is not a path.');
   return {
-    segments: path.slice(1).split('/').map(decode),
+    segments: segmentsOf(path),
     query: () => (mark === -1 ? NO_QUERY : parseQuery(local.slice(mark + 1))),
     authority: authority?.[1],
   };
+}
+
+function segmentsOf(path: string): string[] {
+  const segments: string[] = [];
+  const decoded = path.includes('%') ? decode : (text: string): string => text;
+  for (let start = 1; ;) {
+    const slash = path.indexOf('/', start);
+    if (slash === -1) {
+      segments.push(decoded(path.slice(start)));
+      return segments;
+    }
+    segments.push(decoded(path.slice(start, slash)));
+    start = slash + 1;
+  }
 }
 
 function parseQuery(text: string): ReadonlyMap<string, string> {

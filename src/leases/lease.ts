@@ -13,6 +13,9 @@ export class Lease {
   /** What everybody may know: keyed with the lease's secret, so nothing about the session follows from it. */
   readonly leaseId: string;
   readonly grant: LeaseGrant;
+  /** The last guid: most clients take the same thing again and again. */
+  #last:
+    { readonly kind: string; readonly name: string; readonly requestId: string; readonly guid: string } | undefined;
 
   constructor(grant: LeaseGrant) {
     this.grant = grant;
@@ -53,7 +56,11 @@ export class Lease {
    * did; keyed, so that no other lease can compute it (protocol C9).
    */
   guid(kind: string, name: string, requestId: string): string {
-    return uuid(keyed(this.grant.secret, [kind, this.namespace, name, requestId]));
+    const last = this.#last;
+    if (last?.name === name && last.requestId === requestId && last.kind === kind) return last.guid;
+    const guid = uuid(keyed(this.grant.secret, [kind, this.namespace, name, requestId]));
+    this.#last = { kind, name, requestId, guid };
+    return guid;
   }
 }
 

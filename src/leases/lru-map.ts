@@ -1,35 +1,43 @@
-/** A map that forgets the least recently used entry when it is full. */
+/**
+ * A map that forgets what was not used for longest when it is full.
+ *
+ * In two halves: what is set or read goes to the young one, and when that is full it becomes the old one, and what was the old one is
+ * forgotten. So an entry stays for at least `max / 2` uses of others, and one that is read often costs a lookup and no change: to keep an exact
+ * order each reading would delete the entry and set it again.
+ */
 export class LruMap<K, V> {
-  readonly #entries = new Map<K, V>();
-  readonly #max: number;
+  #young = new Map<K, V>();
+  #old = new Map<K, V>();
+  readonly #half: number;
 
+  /** @param max at least 2 */
   constructor(max: number) {
-    this.#max = max;
+    this.#half = Math.max(1, Math.floor(max / 2));
   }
 
   get size(): number {
-    return this.#entries.size;
+    return this.#young.size + this.#old.size;
   }
 
   get(key: K): V | undefined {
-    const value = this.#entries.get(key);
-    if (value === undefined) return undefined;
-    this.#entries.delete(key);
-    this.#entries.set(key, value);
-    return value;
+    const value = this.#young.get(key);
+    if (value !== undefined) return value;
+    const older = this.#old.get(key);
+    if (older === undefined) return undefined;
+    this.set(key, older);
+    return older;
   }
 
   set(key: K, value: V): void {
-    this.#entries.delete(key);
-    this.#entries.set(key, value);
-    if (this.#entries.size <= this.#max) return;
-    for (const oldest of this.#entries.keys()) {
-      this.#entries.delete(oldest);
-      return;
-    }
+    if (this.#old.size > 0) this.#old.delete(key);
+    this.#young.set(key, value);
+    if (this.#young.size < this.#half) return;
+    this.#old = this.#young;
+    this.#young = new Map();
   }
 
   delete(key: K): void {
-    this.#entries.delete(key);
+    this.#young.delete(key);
+    this.#old.delete(key);
   }
 }

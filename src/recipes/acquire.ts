@@ -48,7 +48,7 @@ export interface AcquireRequest {
    * Candidates of elections: the place is never abandoned (protocol C3), so it carries no `waitUntil`; and a grant that could not
    * be delivered is not taken back, because who is first leads whether it knows or not.
    */
-  stays?: boolean;
+  stays?: boolean | undefined;
   data: unknown;
   /** See `JoinRequest`. */
   lockDelayMs: number;
@@ -119,13 +119,11 @@ export async function acquire(
 type Ended = { held: true; waited: boolean; granted: Granted } | NotGranted;
 
 async function acquireIn(context: Coordination, kind: Kind, line: Line, request: AcquireRequest): Promise<Ended> {
-  const { lease, waitMs, keepPlace, hardDeadline, receivedAt, signal } = request;
-  const joined = await join(context, line, { ...request, kind, onlyIfFree: waitMs === 0 && !keepPlace }).catch(
-    async (error: unknown) => {
-      if (error instanceof LimitMismatchError) await request.endLease?.(hardDeadline);
-      throw error;
-    },
-  );
+  const { lease, waitMs, hardDeadline, receivedAt, signal } = request;
+  const joined = await join(context, kind, line, request).catch(async (error: unknown) => {
+    if (error instanceof LimitMismatchError) await request.endLease?.(hardDeadline);
+    throw error;
+  });
   if (joined.how === 'refused') {
     await request.endLease?.(hardDeadline);
     if (joined.head !== undefined) return refused(context, line, joined.head, 0, hardDeadline);
@@ -172,7 +170,7 @@ async function acquireIn(context: Coordination, kind: Kind, line: Line, request:
       return { held: false, why: 'rival', position: 0, holder: undefined };
     }
     if (waitMs > 0) {
-      const waiter = new LineWaiter({ ...context, kind }, line, lease, place, expiresAt);
+      const waiter = new LineWaiter(context, kind, line, lease, place, expiresAt);
       end = await waiter.wait({ deadline, hardDeadline, signal });
       until = waiter.expiresAt;
     }

@@ -56,17 +56,43 @@ export interface ContenderRecord {
   /** What the caller wants others to see. */
   data?: unknown;
   /** Epoch ms on the ensemble's clock: until when the request waits. A head that still waits 5 s later may be removed. */
-  waitUntil?: number;
+  waitUntil?: number | undefined;
   /** Epoch ms on the ensemble's clock. */
-  grantedAt?: number;
+  grantedAt?: number | undefined;
   /** For so long after an involuntary loss of the hold nobody is granted what it excluded; a hold that has it has a mark (`lock-delay.ts`). */
-  delayMs?: number;
+  delayMs?: number | undefined;
   /** Candidates of elections: whether the leader has said that it has taken over. */
-  candidate?: { acknowledged: boolean };
+  candidate?: { acknowledged: boolean } | undefined;
   /** One-call acquires: the sealed token, so that the repeated call finds it again. */
-  leaseToken?: string;
+  leaseToken?: string | undefined;
   /** One-call acquires: the try that made the lease gave up, and is about to end it. Nobody takes this place over. */
-  ending?: true;
+  ending?: true | undefined;
+}
+
+/**
+ * The record in another state. Member by member, so that all records have one shape: a copy by `...` of what was itself put together so is made
+ * and read by V8's slow ways.
+ */
+export function withState(
+  record: ContenderRecord,
+  state: ContenderState,
+  { waitUntil, grantedAt }: Pick<ContenderRecord, 'waitUntil' | 'grantedAt'>,
+): ContenderRecord {
+  return {
+    state,
+    attempt: record.attempt,
+    leaseId: record.leaseId,
+    principal: record.principal,
+    label: record.label,
+    requestId: record.requestId,
+    data: record.data,
+    delayMs: record.delayMs,
+    candidate: record.candidate,
+    leaseToken: record.leaseToken,
+    waitUntil,
+    grantedAt,
+    ending: record.ending,
+  };
 }
 
 export function newAttempt(): string {
@@ -111,10 +137,16 @@ export function tailNameOf(name: string): string | undefined {
   return tailPrefix(guid) + formatSequence((sequence + 1) | 0);
 }
 
+/** Where the sequence number begins in the names that nearly all lines are of: `_c_<guid>-lock-<ten digits>`. */
+const LOCK_SEQUENCE_AT = NAME_START.length + 36 + '-lock-'.length;
+
 /** The contender that a node's name speaks of; undefined for a name without a sequence number. */
 export function parseContender(name: string): Contender | undefined {
   const sequence = parseSequence(name);
-  if (sequence === undefined || name.includes(TAIL)) return undefined;
+  if (sequence === undefined) return undefined;
+  if (name.length === LOCK_SEQUENCE_AT + 10 && name.startsWith('-lock-', LOCK_SEQUENCE_AT - 6))
+    return { name, sequence, reads: false, permits: undefined };
+  if (name.includes(TAIL)) return undefined;
   const permits = PERMITS.exec(name)?.[1];
   return { name, sequence, reads: READS.test(name), permits: permits === undefined ? undefined : Number(permits) };
 }
@@ -213,7 +245,7 @@ const PERMITS_BYTES = 2;
 
 export function encodeHoldId({ prefix, guid, sequence, czxid }: Hold): string {
   const permits = isPermit(prefix) ? Number.parseInt(prefix.slice('permit'.length), 10) : undefined;
-  const bytes = Buffer.alloc(HOLD_BYTES + (permits === undefined ? 0 : PERMITS_BYTES));
+  const bytes = Buffer.allocUnsafe(HOLD_BYTES + (permits === undefined ? 0 : PERMITS_BYTES)); // every byte is written
   bytes.writeUInt8(isPermit(prefix) ? PERMITS_CODE : PREFIXES.indexOf(prefix), 0);
   if (permits !== undefined) bytes.writeUInt16BE(permits, HOLD_BYTES);
   bytes.write(guid.replaceAll('-', ''), 1, 'hex');
@@ -245,6 +277,17 @@ function isPermit(prefix: NodePrefix): prefix is PermitPrefix {
 
 export function holdNodeName({ prefix, guid, sequence }: Hold): string {
   return nodePrefix(guid, prefix) + formatSequence(sequence);
+}
+
+/** As its name would be parsed. */
+export function contenderOf(hold: Hold): Contender {
+  const { prefix, sequence } = hold;
+  return {
+    name: holdNodeName(hold),
+    sequence,
+    reads: prefix === '__READ__',
+    permits: isPermit(prefix) ? Number.parseInt(prefix.slice('permit'.length), 10) : undefined,
+  };
 }
 
 /** The holdId of one of our own nodes, undefined for any other name. */

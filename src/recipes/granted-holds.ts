@@ -8,7 +8,6 @@
  * An entry is believed for far less time than an unused directory is kept, so that a sequence number that began
  * anew is never taken for the old one (protocol C10).
  */
-import { EventEmitter } from 'node:events';
 import { LruMap } from '../leases/lru-map.js';
 import type { SeenDirectory } from './line-directory.js';
 
@@ -31,7 +30,8 @@ const BELIEVED_MS = 10 * 60_000;
 export class GrantedHolds {
   readonly #holds = new LruMap<string, GrantedHold>(REMEMBERED_MAX);
   readonly #released = new LruMap<string, { czxid: number | undefined }>(REMEMBERED_MAX);
-  readonly #changes = new EventEmitter().setMaxListeners(0);
+  /** By lease. */
+  readonly #listeners = new Map<string, Set<() => void>>();
 
   /** @param lasting the directory is ours, and not one that the server removes as soon as it is empty */
   remember(
@@ -42,7 +42,7 @@ export class GrantedHolds {
     { marked = false, seen }: { marked?: boolean; seen?: SeenDirectory | undefined } = {},
   ): void {
     this.#holds.set(path, { leaseId, czxid, grantedAt: performance.now(), lasting, marked, seen });
-    this.#changes.emit(leaseId);
+    this.announce(leaseId);
   }
 
   /** The hold was released, or given back, through this replica, whichever granted it: only then its czxid may be unknown. */
@@ -50,12 +50,13 @@ export class GrantedHolds {
     const czxid = this.#holds.get(path)?.czxid;
     this.#holds.delete(path);
     this.#released.set(path, { czxid });
-    this.#changes.emit(leaseId);
+    this.announce(leaseId);
   }
 
   /** Something else about the lease has changed: whoever listens looks at it anew. */
   announce(leaseId: string): void {
-    this.#changes.emit(leaseId);
+    const listeners = this.#listeners.get(leaseId);
+    if (listeners !== undefined) for (const listener of [...listeners]) listener();
   }
 
   wasReleased(path: string, czxid: number): boolean {
@@ -77,7 +78,11 @@ export class GrantedHolds {
 
   /** Calls `listener` when something was granted to the lease or released by it here, until the returned function is called. */
   onChange(leaseId: string, listener: () => void): () => void {
-    this.#changes.on(leaseId, listener);
-    return () => void this.#changes.off(leaseId, listener);
+    const listeners = this.#listeners.get(leaseId) ?? new Set();
+    this.#listeners.set(leaseId, listeners.add(listener));
+    return () => {
+      listeners.delete(listener);
+      if (listeners.size === 0 && this.#listeners.get(leaseId) === listeners) this.#listeners.delete(leaseId);
+    };
   }
 }

@@ -49,6 +49,7 @@ import {
   parseContender,
   prefixOf,
   sortLine,
+  withState,
   type Contender,
   type ContenderRecord,
 } from './contender.js';
@@ -63,7 +64,6 @@ import { Place } from './place.js';
 import { obstacle, type Mode } from './rule.js';
 
 export interface JoinRequest {
-  kind: Kind;
   mode: Mode;
   /** Of a semaphore: how many there are, as the caller knows it, and how many it wants. */
   permits?: { limit: number; count: number } | undefined;
@@ -76,13 +76,12 @@ export interface JoinRequest {
   /** For how long nobody is granted what the hold excludes, if it is lost; 0: not at all. */
   lockDelayMs: number;
   leaseToken?: string | undefined;
-  /** The caller does not wait and does not want to be left in line. */
-  onlyIfFree: boolean;
+  /** 0, and no `keepPlace`: the caller wants a place only where it is free. */
   waitMs: number;
   /** What is left in line when no answer can be given stays there. */
   keepPlace: boolean;
   /** See `AcquireRequest`. */
-  stays?: boolean;
+  stays?: boolean | undefined;
   hardDeadline: number;
 }
 
@@ -95,24 +94,25 @@ export type Joined =
       expiresAt: number;
       seen?: SeenDirectory | undefined;
     }
-  /** `onlyIfFree`, and somebody stands in line, or a lock-delay runs. */
+  /** The caller does not wait, and somebody stands in line, or a lock-delay runs. */
   | { how: 'refused'; head: Contender }
   | { how: 'refused'; head: undefined; lockedUntil: number };
 
 /** The place that was found is gone before it could be adopted: look again. */
 const LOOK_AGAIN = Symbol('look again');
 
-export async function join(context: Coordination, line: Line, request: JoinRequest): Promise<Joined> {
+export async function join(context: Coordination, kind: Kind, line: Line, request: JoinRequest): Promise<Joined> {
   const { lease, hardDeadline } = request;
   const expiresAt = context.leases.expiresAt(lease);
   const trace: Trace = { attempt: newAttempt(), wrote: false };
   const joining = context.leases.sessions.useRepeatedly(lease, hardDeadline, async (session, attempt) => {
-    const joining = new Joining(context, line, request, session, expiresAt, trace);
+    const joining = new Joining(context, kind, line, request, session, expiresAt, trace);
     const told = request.lockDelayMs > 0 ? tellOfDelays(context, session, lease, hardDeadline) : undefined;
     told?.catch(() => undefined); // awaited below; here the other requests may fail first
     const free = joining.knownFree();
-    for (let look = attempt > 0 || (request.onlyIfFree && !free); ; look = true) {
-      const joined = look || !(await joining.agrees()) ? await joining.lookThenCreate() : await joining.create();
+    for (let look = attempt > 0 || (joining.onlyIfFree && !free); ; look = true) {
+      const looks = look || (request.permits !== undefined && !(await joining.agrees()));
+      const joined = looks ? await joining.lookThenCreate() : await joining.create();
       if (joined !== LOOK_AGAIN) {
         await told;
         return joined;
@@ -151,7 +151,10 @@ interface Trace {
 }
 
 class Joining {
+  /** The caller does not wait and does not want to be left in line. */
+  readonly onlyIfFree: boolean;
   readonly #context: Coordination;
+  readonly #kind: Kind;
   readonly #line: Line;
   readonly #request: JoinRequest;
   readonly #session: LeaseSession;
@@ -161,35 +164,40 @@ class Joining {
 
   constructor(
     context: Coordination,
+    kind: Kind,
     line: Line,
     request: JoinRequest,
     session: LeaseSession,
     expiresAt: number,
     trace: Trace,
   ) {
+    this.onlyIfFree = request.waitMs === 0 && !request.keepPlace;
     this.#context = context;
+    this.#kind = kind;
     this.#trace = trace;
     this.#line = line;
     this.#request = request;
     this.#session = session;
     this.#expiresAt = expiresAt;
-    const { kind, lease, requestId, data, leaseToken } = request;
+    const { lease, lockDelayMs } = request;
     this.#record = {
-      state: request.permits === undefined && request.lockDelayMs === 0 ? 'granted' : 'waiting',
+      state: request.permits === undefined && lockDelayMs === 0 ? 'granted' : 'waiting',
       attempt: trace.attempt,
       leaseId: lease.leaseId,
       principal: lease.principal,
       label: lease.label,
-      requestId,
-      ...(data === undefined ? {} : { data }),
-      ...(request.lockDelayMs > 0 ? { delayMs: request.lockDelayMs } : {}),
-      ...(kind === 'election' ? { candidate: { acknowledged: false } } : {}),
-      ...(leaseToken === undefined ? {} : { leaseToken }),
+      requestId: request.requestId,
+      data: request.data,
+      delayMs: lockDelayMs > 0 ? lockDelayMs : undefined,
+      candidate: kind === 'election' ? { acknowledged: false } : undefined,
+      leaseToken: request.leaseToken,
+      waitUntil: undefined,
+      grantedAt: undefined,
     };
   }
 
   async lookThenCreate(): Promise<Joined | typeof LOOK_AGAIN> {
-    const { onlyIfFree, hardDeadline } = this.#request;
+    const { hardDeadline } = this.#request;
     const { path } = this.#line;
     for (;;) {
       const [, listed] = await Promise.all([this.#session.sync(path, hardDeadline), this.#list(this.#session)]);
@@ -200,7 +208,7 @@ class Joining {
         reads: this.#request.mode === 'read',
         permits: this.#request.permits?.count,
       });
-      if (!onlyIfFree) return this.create();
+      if (!this.onlyIfFree) return this.create();
       const { control, zooKeeperClock } = this.#context;
       if (head === undefined) {
         if (this.#line.directory?.delays !== true) return this.create();
@@ -261,10 +269,10 @@ class Joining {
 
   /** Whether a place may be first by its number alone: in a lock, with nothing that has to be looked at. */
   #mayBeFirst(): boolean {
-    const { kind, guids } = this.#request;
+    const { guids } = this.#request;
     const { waiters, directory } = this.#line;
     return (
-      kind === 'lock' &&
+      this.#kind === 'lock' &&
       guids.create === 'own' &&
       this.#record.state === 'granted' &&
       waiters.size === 0 &&
@@ -278,8 +286,8 @@ class Joining {
     const free = this.#mayBeFirst() ? this.#context.freeLines.take(this.#line.path) : undefined;
     const record: ContenderRecord =
       crowded || this.#record.state === 'waiting' || this.#line.directory?.delays === true
-        ? { ...this.#record, ...this.#waiting() }
-        : { ...this.#record, grantedAt: this.#context.zooKeeperClock.now() };
+        ? this.#waiting(this.#record)
+        : withState(this.#record, 'granted', { grantedAt: this.#context.zooKeeperClock.now() });
     const creating = this.#createNode(record);
     const listing = crowded || (free !== undefined && mayProve(free)) ? undefined : this.#list(this.#session);
     listing?.catch(() => undefined);
@@ -295,12 +303,11 @@ class Joining {
     if (firstEver) this.#line.merge([mine], created.stat.czxid, directory);
     const place = this.#place(mine, created, record);
     // Nobody can be ahead of sequence 0 in a directory that was made in the same transaction.
-    const first = { how: 'placed', place, first: true, alreadyHeld: false, expiresAt: this.#expiresAt } as const;
-    if (firstEver) return { ...first, seen: this.#seen(startedAt, created.stat.ctime) };
+    if (firstEver) return this.#placed(place, true, this.#seen(startedAt, created.stat.ctime));
     if (free !== undefined && proves(free, { sequence: mine.sequence, ctime: created.stat.ctime })) {
       this.#line.merge([mine], created.stat.czxid);
       this.#line.directory ??= free.seen?.directory;
-      return { ...first, seen: free.seen };
+      return this.#placed(place, true, free.seen);
     }
     let listed: readonly Contender[];
     if (crowded && this.#follows(mine, created.stat)) {
@@ -321,22 +328,20 @@ class Joining {
     if (lowest === undefined) return LOOK_AGAIN; // taken away in between
     if (lowest.name !== mine.name) return this.#adopt(listed, own);
     await this.#removeDuplicates(own);
-    return {
-      how: 'placed',
-      place,
-      first: this.#admitted(listed, mine),
-      alreadyHeld: false,
-      expiresAt: this.#expiresAt,
-      seen: crowded ? undefined : this.#seen(startedAt, created.stat.ctime),
-    };
+    const seen = crowded ? undefined : this.#seen(startedAt, created.stat.ctime);
+    return this.#placed(place, this.#admitted(listed, mine), seen);
+  }
+
+  #placed(place: Place, first: boolean, seen: SeenDirectory | undefined, alreadyHeld = false): Joined {
+    return { how: 'placed', place, first, alreadyHeld, expiresAt: this.#expiresAt, seen };
   }
 
   /** Whether the number of a new place is the one after that of the last who is known: then nobody stands between, and the line is known. */
   #follows({ sequence }: Contender, { ctime }: Stat): boolean {
-    const { kind, guids } = this.#request;
+    const { guids } = this.#request;
     const { members, seen } = this.#line;
     const last = members.at(-1);
-    if (kind !== 'lock' || guids.create !== 'own' || last === undefined) return false;
+    if (this.#kind !== 'lock' || guids.create !== 'own' || last === undefined) return false;
     return proves({ sequence: last.sequence, seen }, { sequence, ctime });
   }
 
@@ -348,7 +353,8 @@ class Joining {
   /** Takes over the lowest of my nodes, which an earlier attempt made. */
   async #adopt(listed: readonly Contender[], own: readonly Contender[]): Promise<Joined | typeof LOOK_AGAIN> {
     const mine = own[0] as Contender;
-    const { kind, mode, name, permits } = this.#request;
+    const { mode, name, permits } = this.#request;
+    const kind = this.#kind;
     if (!mine.name.includes(`-${prefixOf(kind, mode, permits?.count)}`)) {
       // Mine was made before the listing was known; whatever the caller wants kept, it is not this.
       if (!(await this.#removeDuplicates(own))) return LOOK_AGAIN;
@@ -383,26 +389,26 @@ class Joining {
       const grantedAt = granted ? (before?.grantedAt ?? node.stat.ctime) : this.#context.zooKeeperClock.now();
       // A leader changes its value by proclaiming: a campaign that is repeated late must not bring an old one back.
       const leads = kind === 'election' && granted && before !== undefined;
-      const { data: asked, delayMs: wanted, ...rest } = this.#record;
+      const { data: asked, delayMs: wanted } = this.#record;
       const data = leads ? before.data : (asked ?? before?.data);
       // A hold keeps the delay that it was granted with; whether it has one is not changed without its mark.
       const delayMs = granted ? await delayOf(this.#session, path, node, hardDeadline) : wanted;
       const atOnce = first && permits === undefined && wanted === undefined && this.#line.directory?.delays !== true;
       const leaseToken = this.#record.leaseToken ?? before?.leaseToken;
-      const record: ContenderRecord = {
-        ...rest,
-        ...(delayMs === undefined || delayMs === 0 ? {} : { delayMs }),
-        ...(data === undefined ? {} : { data }),
-        ...(before?.candidate === undefined ? {} : { candidate: before.candidate }),
-        ...(leaseToken === undefined ? {} : { leaseToken }),
-        ...(granted || atOnce ? { state: 'granted', grantedAt } : this.#waiting()),
+      const kept: ContenderRecord = {
+        ...this.#record,
+        delayMs: delayMs === 0 ? undefined : delayMs,
+        data,
+        candidate: before?.candidate ?? this.#record.candidate,
+        leaseToken,
       };
+      const record = granted || atOnce ? withState(kept, 'granted', { grantedAt }) : this.#waiting(kept);
       const stat = await this.#session.setData(path, encodeRecord(record), node.stat.version, hardDeadline);
       this.#trace.wrote = true;
       this.#line.waiters.get(mine.name)?.supersede();
       await this.#removeDuplicates(own);
       const place = this.#place(mine, { path, stat }, record);
-      return { how: 'placed', place, first: first || granted, alreadyHeld, expiresAt: this.#expiresAt };
+      return this.#placed(place, first || granted, undefined, alreadyHeld);
     } catch (error) {
       if (isReason(error, 'NO_NODE', 'BAD_VERSION')) return LOOK_AGAIN;
       throw error;
@@ -440,24 +446,16 @@ class Joining {
   async #createNode(
     record: ContenderRecord,
   ): Promise<{ created: Created; directory: Stat | undefined } | typeof LOOK_AGAIN> {
-    const { guids, hardDeadline, kind, mode, permits } = this.#request;
+    const { guids, hardDeadline, mode, permits } = this.#request;
+    const kind = this.#kind;
     const guid = guids.create === 'own' ? guids.own : (guids.shared as string);
     const path = `${this.#line.path}/${nodePrefix(guid, prefixOf(kind, mode, permits?.count))}`;
     const data = encodeRecord(record);
     const tail = kind === 'election' ? [createTail(this.#line.path, guid, record)] : [];
     const marks = lockDelaysOf(this.#line.path);
-    // In a line that never has delays there is nothing to exclude.
-    let noMarks: MultiOperation[] =
-      kind === 'lock' || kind === 'rwlock'
-        ? [
-            { type: 'create', path: marks },
-            { type: 'delete', path: marks },
-          ]
-        : [];
+    let noMarks: MultiOperation[] | undefined;
     let delays = false;
     for (;;) {
-      const directory =
-        permits === undefined ? ownDirectory(delays) : encodeAgreement({ limit: permits.limit, high: permits.limit });
       try {
         const created = await this.#createIn(path, data, tail);
         if (created !== undefined) return { created, directory: undefined };
@@ -469,6 +467,16 @@ class Joining {
         if (!isReason(error, 'NO_NODE')) throw error;
         this.#line.agreed = undefined;
       }
+      // In a line that never has delays there is nothing to exclude.
+      noMarks ??=
+        kind === 'lock' || kind === 'rwlock'
+          ? [
+              { type: 'create', path: marks },
+              { type: 'delete', path: marks },
+            ]
+          : [];
+      const directory =
+        permits === undefined ? ownDirectory(delays) : encodeAgreement({ limit: permits.limit, high: permits.limit });
       try {
         // Directory and first child in one transaction: a lease that has ended leaves no empty directory behind (C13).
         const results = await this.#session.multi(
@@ -507,14 +515,21 @@ class Joining {
    * In a directory that is there; of a semaphore only while the limit is the one that was compared.
    * @returns undefined when it is not known that there is a directory
    */
-  async #createIn(path: string, data: Buffer, tail: readonly MultiOperation[]): Promise<Created | undefined> {
+  #createIn(path: string, data: Buffer, tail: readonly MultiOperation[]): Promise<Created | undefined> {
     const { hardDeadline, permits } = this.#request;
+    if (tail.length === 0 && permits === undefined)
+      return this.#session.create(path, data, { mode: 'ephemeral-sequential' }, hardDeadline);
+    return this.#createWith(path, data, tail);
+  }
+
+  /** Together with what has to be made, or be so, with it. */
+  async #createWith(path: string, data: Buffer, tail: readonly MultiOperation[]): Promise<Created | undefined> {
+    const { hardDeadline } = this.#request;
     const mode = 'ephemeral-sequential';
     if (tail.length > 0) {
       const [created] = await this.#session.multi([{ type: 'create', path, data, mode }, ...tail], hardDeadline);
       return created?.type === 'create' ? created : undefined;
     }
-    if (permits === undefined) return this.#session.create(path, data, { mode }, hardDeadline);
     const { agreed } = this.#line;
     if (agreed === undefined) return undefined;
     const [, created] = await this.#session.multi(
@@ -528,7 +543,7 @@ class Joining {
   }
 
   async #list(session: LeaseSession): Promise<Contender[]> {
-    this.#context.metrics.lineListingsTotal.inc({ kind: this.#request.kind });
+    this.#context.metrics.lineListingsTotal.inc({ kind: this.#kind });
     const listing = await unless(session.getChildren(this.#line.path, this.#request.hardDeadline), 'NO_NODE');
     if (listing === undefined) return [];
     const line = sortLine(listing.children);
@@ -576,9 +591,10 @@ class Joining {
     return index < this.#line.rule.admitted(listed);
   }
 
-  #waiting(): Pick<ContenderRecord, 'state' | 'waitUntil'> {
-    if (this.#request.stays === true) return { state: 'waiting' };
-    return { state: 'waiting', waitUntil: Math.round(this.#context.zooKeeperClock.now() + this.#request.waitMs) };
+  #waiting(record: ContenderRecord): ContenderRecord {
+    if (this.#request.stays === true) return withState(record, 'waiting', {});
+    const waitUntil = Math.round(this.#context.zooKeeperClock.now() + this.#request.waitMs);
+    return withState(record, 'waiting', { waitUntil });
   }
 
   #place(contender: Contender, { stat }: Created, record: ContenderRecord): Place {

@@ -51,11 +51,24 @@ export function acquireLine(context: Coordination, lease: Lease, request: Acquir
   // A lock that this lease got in one call stands under the guid of that call; it is the same hold.
   const shared = requestId === '' ? undefined : requestGuid(lease.principal, lease.namespace, kind, name, requestId);
   return acquire(context, kind, context.layout.line(kind, lease.namespace, name), {
-    ...request,
-    lockDelayMs: request.lockDelayMs ?? 0,
+    // Member by member, and not as a copy with more: this is read everywhere on the way, and V8 reads objects of one shape fastest.
+    mode: request.mode,
+    permits: request.permits,
     lease,
+    name,
+    requestId,
+    waitMs: request.waitMs,
+    keepPlace: request.keepPlace,
+    oneOfMany: request.oneOfMany,
     stays: kind === 'election' && request.keepPlace,
+    data: request.data,
+    lockDelayMs: request.lockDelayMs ?? 0,
     guids: { own, shared, create: 'own' },
+    leaseToken: undefined,
+    endLease: undefined,
+    receivedAt: request.receivedAt,
+    hardDeadline: request.hardDeadline,
+    signal: request.signal,
   });
 }
 

@@ -55,7 +55,6 @@ export interface WaitContext {
   zooKeeperClock: ServerClock;
   metrics: Metrics;
   contention: Contention;
-  kind: Kind;
 }
 
 export interface WaitBounds {
@@ -84,6 +83,7 @@ export class LineWaiter {
   /** Epoch ms: until when the lease lives at least. */
   expiresAt: number;
   readonly #context: WaitContext;
+  readonly #kind: Kind;
   readonly #line: Line;
   readonly #lease: Lease;
   readonly #inbox = new Inbox<Message>();
@@ -96,18 +96,20 @@ export class LineWaiter {
   #woken = false;
   readonly #turns: PermitTurns | undefined;
 
-  constructor(context: WaitContext, line: Line, lease: Lease, place: Place, expiresAt: number) {
+  constructor(context: WaitContext, kind: Kind, line: Line, lease: Lease, place: Place, expiresAt: number) {
     this.#context = context;
+    this.#kind = kind;
     this.#line = line;
     this.#lease = lease;
     this.place = place;
     this.expiresAt = expiresAt;
-    if (context.kind === 'semaphore') this.#turns = line.turns ??= new PermitTurns(context, line);
+    if (kind === 'semaphore') this.#turns = line.turns ??= new PermitTurns(context, line);
   }
 
   /** @throws LeaseExpiredError, NoReplyError */
   async wait(bounds: WaitBounds): Promise<WaitEnd> {
-    const { metrics, kind } = this.#context;
+    const { metrics } = this.#context;
+    const kind = this.#kind;
     const timers = this.#startTimers(bounds);
     const onAbort = (): void => this.#inbox.post('aborted');
     bounds.signal.addEventListener('abort', onAbort, { once: true });
@@ -351,12 +353,12 @@ export class LineWaiter {
 
   /** A hand-over wakes twice, by the event of the watch and by the release, in either order; it is one waking. */
   #wake(): void {
-    if (!this.#woken) this.#context.metrics.wakeupsTotal.inc({ kind: this.#context.kind });
+    if (!this.#woken) this.#context.metrics.wakeupsTotal.inc({ kind: this.#kind });
     this.#woken = true;
   }
 
   #countSpurious(): void {
-    if (this.#woken) this.#context.metrics.spuriousWakeupsTotal.inc({ kind: this.#context.kind });
+    if (this.#woken) this.#context.metrics.spuriousWakeupsTotal.inc({ kind: this.#kind });
     this.#woken = false;
   }
 

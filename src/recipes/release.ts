@@ -25,7 +25,15 @@ import type { LeaseSession } from '../zookeeper/lease-session.js';
 import type { MultiOperation } from '../zookeeper/operations.js';
 import { baseName, parentOf } from '../zookeeper/paths.js';
 import { deleteContender, deleteTail } from './candidate-tail.js';
-import { decodeHoldId, encodeRecord, guidOf, holdNodeName, parseContender, type Contender } from './contender.js';
+import {
+  contenderOf,
+  decodeHoldId,
+  encodeRecord,
+  guidOf,
+  parseContender,
+  withState,
+  type Contender,
+} from './contender.js';
 import type { Coordination } from './coordination.js';
 import { createMark, delayOf, deleteMark, deleteWithMark } from './delay-mark.js';
 import { directoryGuard } from './grant.js';
@@ -89,7 +97,7 @@ class Releasing {
     const { lease, name, deadline } = this.#request;
     const hold = decodeHoldId(holdId);
     if (hold === undefined) throw new NotHolderError(this.#kind, name);
-    const contender = parseContender(holdNodeName(hold)) as Contender;
+    const contender = contenderOf(hold);
     const path = this.#path(contender);
     const granted = this.#context.granted.find(path, lease.leaseId, hold.czxid);
     if (granted === undefined || attempt > 0) {
@@ -182,7 +190,10 @@ class Releasing {
     const { directory } = line;
     if (delayMs > 0 && directory === undefined) return false;
     if (!next.beginHandover()) return false;
-    const record = { ...place.record, state: 'granted' as const, grantedAt: this.#context.zooKeeperClock.now() };
+    const record = withState(place.record, 'granted', {
+      waitUntil: place.record.waitUntil,
+      grantedAt: this.#context.zooKeeperClock.now(),
+    });
     // No delay can be running: who releases was granted alone, after all that it could have waited for.
     const withMark: MultiOperation[] =
       delayMs > 0 && directory !== undefined

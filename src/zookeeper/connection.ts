@@ -545,10 +545,10 @@ export class Connection extends ConnectionManager implements Swept {
     this.#outgoing.push(frame);
     if (this.#flushScheduled) return;
     this.#flushScheduled = true;
-    setImmediate(() => this.#flush());
+    flushSoon(this);
   }
 
-  #flush(): void {
+  flush(): void {
     this.#flushScheduled = false;
     const outgoing = this.#outgoing;
     if (this.socket?.writable !== true || outgoing.length === 0) return; // they fail when it closes, as not sent
@@ -645,6 +645,19 @@ export class Connection extends ConnectionManager implements Swept {
   #report(error: unknown): void {
     this.#listener.fault?.(error);
   }
+}
+
+/** Those that have something to send: one immediate for all of them. */
+let unflushed: Connection[] = [];
+
+function flushSoon(connection: Connection): void {
+  if (unflushed.push(connection) === 1) setImmediate(flushAll);
+}
+
+function flushAll(): void {
+  const connections = unflushed;
+  unflushed = [];
+  for (const connection of connections) connection.flush();
 }
 
 const OWNER = Symbol('owner');

@@ -17,43 +17,41 @@ export class FrameReader {
 
   /** Forgets what has not become a frame. */
   reset(): void {
-    this.#chunks = [];
+    if (this.#chunks.length > 0) this.#chunks = [];
     this.#buffered = 0;
     this.#needed = LENGTH_BYTES;
   }
 
-  /** The frames that are complete with `chunk`, without their length, in order. @throws ProtocolError */
-  *push(chunk: Buffer): Generator<Buffer, void, undefined> {
-    this.#chunks.push(chunk);
+  /** The frames that are complete with `chunk`, without their length, in order. Nearly always a chunk is one, or several whole ones. @throws ProtocolError */
+  push(chunk: Buffer): Buffer[] {
+    const frames: Buffer[] = [];
     this.#buffered += chunk.length;
-    while (this.#buffered >= this.#needed) {
-      const buffer =
-        this.#chunks.length === 1 ? (this.#chunks[0] as Buffer) : Buffer.concat(this.#chunks, this.#buffered);
-      let offset = 0;
-      this.#needed = LENGTH_BYTES;
-      // Taken before each yield, so that the reader is right even when the consumer stops half-way.
-      while (buffer.length - offset >= LENGTH_BYTES) {
-        const length = buffer.readInt32BE(offset);
-        if (length < 0 || length > MAX_FRAME_BYTES) {
-          this.reset();
-          throw new ProtocolError(`a frame of ${length} bytes was announced`);
-        }
-        if (buffer.length - offset < LENGTH_BYTES + length) {
-          this.#needed = LENGTH_BYTES + length;
-          break;
-        }
-        const start = offset + LENGTH_BYTES;
-        offset = start + length;
-        this.#keep(buffer, offset);
-        yield buffer.subarray(start, offset);
-      }
-      this.#keep(buffer, offset);
+    if (this.#buffered < this.#needed) {
+      this.#chunks.push(chunk);
+      return frames;
     }
-  }
-
-  #keep(buffer: Buffer, offset: number): void {
-    const rest = buffer.subarray(offset);
-    this.#chunks = rest.length === 0 ? [] : [rest];
-    this.#buffered = rest.length;
+    let buffer = chunk;
+    if (this.#chunks.length > 0) {
+      this.#chunks.push(chunk);
+      buffer = Buffer.concat(this.#chunks, this.#buffered);
+    }
+    this.reset();
+    let offset = 0;
+    while (buffer.length - offset >= LENGTH_BYTES) {
+      const length = buffer.readInt32BE(offset);
+      if (length < 0 || length > MAX_FRAME_BYTES) throw new ProtocolError(`a frame of ${length} bytes was announced`);
+      const start = offset + LENGTH_BYTES;
+      if (buffer.length - start < length) {
+        this.#needed = LENGTH_BYTES + length;
+        break;
+      }
+      offset = start + length;
+      frames.push(buffer.subarray(start, offset));
+    }
+    if (offset < buffer.length) {
+      this.#chunks.push(offset === 0 ? buffer : buffer.subarray(offset));
+      this.#buffered = buffer.length - offset;
+    }
+    return frames;
   }
 }

@@ -18,13 +18,28 @@ export function baseName(path: string): string {
   return path.slice(path.lastIndexOf('/') + 1);
 }
 
-/** Ten digits; or a sign with nine or ten, where the '-' cannot be the separator of a prefix such as `lock-`. */
-const SEQUENCE_SUFFIX = /(?:(?<=[-_])-\d{9,10}|\d{10})$/;
+const DIGITS = 10;
+/** With a sign there may be nine. */
+const SHORT_NEGATIVE = /(?<=[-_])-\d{9}$/;
 
-/** The sequence number at the end of a sequential node's name, or undefined when it has none. */
+/**
+ * The sequence number at the end of a sequential node's name, or undefined when it has none: ten digits; or a sign with nine or ten, where the '-'
+ * cannot be the separator of a prefix such as `lock-`. Lines are long, so what nearly all names have is read by hand.
+ */
 export function parseSequence(name: string): number | undefined {
-  const match = SEQUENCE_SUFFIX.exec(name);
-  return match === null ? undefined : Number(match[0]) | 0;
+  const start = name.length - DIGITS;
+  let value = 0;
+  for (let at = start; at < name.length; at += 1) {
+    const digit = name.charCodeAt(at) - 48;
+    if (!(digit >= 0 && digit <= 9)) {
+      const short = SHORT_NEGATIVE.exec(name);
+      return short === null ? undefined : Number(short[0]) | 0;
+    }
+    value = value * 10 + digit;
+  }
+  const before = name.charAt(start - 2);
+  const signed = name.charAt(start - 1) === '-' && (before === '-' || before === '_');
+  return (signed ? -value : value) | 0;
 }
 
 /** As ZooKeeper writes it: at least ten characters, padded with zeros after the sign. */

@@ -53,10 +53,12 @@ export class Writer {
   }
 
   string(value: string): this {
-    const bytes = Buffer.byteLength(value);
-    this.int(bytes);
-    this.#reserve(bytes);
-    this.#length += this.#buffer.write(value, this.#length, bytes, 'utf8');
+    // Written first and counted by that; no character takes more than three bytes for each of its code units.
+    this.#reserve(4 + value.length * 3);
+    const at = this.#length;
+    const bytes = this.#buffer.write(value, at + 4, 'utf8');
+    this.#buffer.writeInt32BE(bytes, at);
+    this.#length = at + 4 + bytes;
     return this;
   }
 

@@ -29,26 +29,7 @@ describe('the frame reader', () => {
       fc.property(bodies, sizes, (all, cut) => {
         const reader = new FrameReader();
         const stream = Buffer.concat(all.map((body) => frame(Buffer.from(body))));
-        const read = pieces(stream, cut).flatMap((piece) =>
-          [...reader.push(piece)].map((each) => new Uint8Array(each)),
-        );
-        expect(read).toEqual(all);
-      }),
-    );
-  });
-
-  it('goes on where it was when its consumer stops half-way', () => {
-    fc.assert(
-      fc.property(bodies, sizes, (all, cut) => {
-        const reader = new FrameReader();
-        const read: Uint8Array[] = [];
-        const stream = Buffer.concat(all.map((body) => frame(Buffer.from(body))));
-        for (const piece of [...pieces(stream, cut), ...all.map(() => Buffer.alloc(0))]) {
-          for (const each of reader.push(piece)) {
-            read.push(new Uint8Array(each));
-            break;
-          }
-        }
+        const read = pieces(stream, cut).flatMap((piece) => reader.push(piece).map((each) => new Uint8Array(each)));
         expect(read).toEqual(all);
       }),
     );
@@ -56,9 +37,9 @@ describe('the frame reader', () => {
 
   it('forgets what was left when it is reset (defect 1)', () => {
     const reader = new FrameReader();
-    expect([...reader.push(frame(Buffer.alloc(100)).subarray(0, 50))]).toEqual([]);
+    expect(reader.push(frame(Buffer.alloc(100)).subarray(0, 50))).toEqual([]);
     reader.reset();
-    expect([...reader.push(frame(Buffer.from('new')))].map(String)).toEqual(['new']);
+    expect(reader.push(frame(Buffer.from('new'))).map(String)).toEqual(['new']);
   });
 
   it.each([-1, -2_147_483_648, 64 * 1024 * 1024 + 1, 2 ** 31 - 1])(
@@ -67,8 +48,8 @@ describe('the frame reader', () => {
       const reader = new FrameReader();
       const announced = Buffer.alloc(4);
       announced.writeInt32BE(length);
-      expect(() => [...reader.push(announced)]).toThrow(ProtocolError);
-      expect([...reader.push(frame(Buffer.from('next')))].map(String)).toEqual(['next']);
+      expect(() => reader.push(announced)).toThrow(ProtocolError);
+      expect(reader.push(frame(Buffer.from('next'))).map(String)).toEqual(['next']);
     },
   );
 
@@ -86,7 +67,7 @@ describe('the frame reader', () => {
       copied = 0;
       const reader = new FrameReader();
       let frames = 0;
-      for (const piece of pieces(stream, [65_536])) frames += [...reader.push(piece)].length;
+      for (const piece of pieces(stream, [65_536])) frames += reader.push(piece).length;
       expect(frames).toBe(stream === large ? 1 : 30_000);
       expect(copied).toBeLessThanOrEqual(stream.length * 2);
     }
