@@ -33,4 +33,5 @@ USER 65532:65532
 EXPOSE 7070
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=20s --retries=3 CMD ["/nodejs/bin/node", "/app/scripts/probe.mjs"]
-ENTRYPOINT ["/nodejs/bin/node", "--enable-source-maps", "/app/dist/main.js"]
+# A young generation of this size (MiB) from the start: what a burst of requests leaves behind is gone before it is copied.
+ENTRYPOINT ["/nodejs/bin/node", "--enable-source-maps", "--min-semi-space-size=16", "/app/dist/main.js"]

@@ -2,7 +2,7 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { openSync } from 'node:fs';
-import { rm, writeFile } from 'node:fs/promises';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -83,7 +83,7 @@ export interface Postern extends Server {
 export async function startPostern(options: PosternOptions): Promise<Postern> {
   const { zooKeeperPort, core, checkout = ROOT, key, settings, nodeOptions } = options;
   const { port = await freePort() } = options;
-  const child = spawnOn(core, process.execPath, [join(checkout, 'dist/main.js')], {
+  const child = spawnOn(core, process.execPath, [...(await imageFlags()), join(checkout, 'dist/main.js')], {
     env: {
       PATH: process.env['PATH'],
       NODE_OPTIONS: nodeOptions,
@@ -98,6 +98,13 @@ export async function startPostern(options: PosternOptions): Promise<Postern> {
   const ready = async (): Promise<boolean> => (await fetch(`http://127.0.0.1:${port}/readyz`)).ok;
   await untilReady('the gateway', ready, child);
   return { port, process: child, pids: { gateway: child.pid as number }, stop: () => end(child, 'SIGTERM') };
+}
+
+/** Those of node with which the image starts the gateway. */
+async function imageFlags(): Promise<string[]> {
+  const entrypoint = /^ENTRYPOINT (\[.*\])$/m.exec(await readFile(join(ROOT, 'Dockerfile'), 'utf8'))?.[1];
+  if (entrypoint === undefined) throw new Error('the Dockerfile has no ENTRYPOINT in the form of JSON');
+  return (JSON.parse(entrypoint) as string[]).filter((argument) => argument.startsWith('--'));
 }
 
 export interface ApiKey {

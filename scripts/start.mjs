@@ -82,7 +82,7 @@ function startGateway() {
   const tsx = join(ROOT, 'node_modules', 'tsx', 'dist', 'cli.mjs');
   const args = watch
     ? [tsx, 'watch', '--clear-screen=false', '--include', 'openapi.yaml', join('src', 'main.ts')]
-    : ['--enable-source-maps', join('dist', 'main.js')];
+    : ['--enable-source-maps', '--min-semi-space-size=16', join('dist', 'main.js')]; // as the image does
   const gatewayEnv = { ...env };
   for (const name of OWN_VARIABLES) delete gatewayEnv[name];
   if (zookeeper) gatewayEnv['POSTERN_ZOOKEEPER'] = `${zookeeper.host}:${zookeeper.port}`;

@@ -165,7 +165,8 @@ class Frame {
     const credential = found instanceof Promise ? await found : found;
     call.credential = credential;
     const read = this.#intake.read(call, match, target, credential);
-    return this.#handler(match.operation)(read instanceof Promise ? await read : read);
+    const exchange = read instanceof Promise ? await read : read;
+    return await this.#handler(match.operation)(exchange);
   }
 
   #handler({ operationId }: Operation): Handler {

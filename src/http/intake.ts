@@ -60,7 +60,7 @@ export class Intake {
       if (call.streams || isWaiting(query) || isWaiting(body)) this.#admitWaiter(call, credential.principal.id);
       return new CallExchange(call, operation, params, credential, query, body, this.#limits.requestTimeoutMs);
     };
-    return operation.body === undefined ? admit({}) : this.#readBody(call, operation.body, validator).then(admit);
+    return operation.body === undefined ? admit({}) : this.#readBody(call, operation.body, validator, admit);
   }
 
   /** When the call is over. */
@@ -70,12 +70,17 @@ export class Intake {
     this.#principals.closeWait(call.credential?.principal.id ?? '', call.streams ? 'streams' : 'waits');
   }
 
-  async #readBody(call: Call, kind: 'json' | 'raw', validator: OperationValidator): Promise<unknown> {
+  async #readBody(
+    call: Call,
+    kind: 'json' | 'raw',
+    validator: OperationValidator,
+    admit: (body: unknown) => Exchange,
+  ): Promise<Exchange> {
     const options = { maxBytes: this.#limits.maxBodyBytes, onReading: () => call.sendContinue() };
-    if (kind === 'raw') return readRawBody(call.request, options);
+    if (kind === 'raw') return admit(await readRawBody(call.request, options));
     const { value, bytes } = await readJsonBody(call.request, options);
     validator.checkBody(value, bytes);
-    return value;
+    return admit(value);
   }
 
   /** A wait costs memory for as long as it lasts; what is short needs no such limit. */

@@ -88,17 +88,20 @@ export class AttachedSessions {
     const entry = this.#entry(lease);
     entry.users += 1;
     try {
-      const session = await this.#session(entry, deadline);
-      return await work(session);
+      return await work(this.#ready(entry) ?? (await this.#attaching(entry, deadline)));
     } catch (error) {
-      if (error instanceof LeaseExpiredError) this.#forget(entry);
-      // It went to another server, and this one will not do: the next use attaches anew.
-      if (isReason(error, 'SESSION_MOVED')) entry.session?.detach();
+      this.#failed(entry, error);
       throw error;
     } finally {
       entry.users -= 1;
       this.#trim(entry);
     }
+  }
+
+  #failed(entry: Attached, error: unknown): void {
+    if (error instanceof LeaseExpiredError) this.#forget(entry);
+    // It went to another server, and this one will not do: the next use attaches anew.
+    if (isReason(error, 'SESSION_MOVED')) entry.session?.detach();
   }
 
   /**
@@ -112,19 +115,28 @@ export class AttachedSessions {
   ): Promise<T> {
     let maybeApplied = false;
     for (let attempt = 0; ; attempt += 1) {
+      // As in `use`, and not by it: every request about a lease comes this way, and each layer of promises costs it a hundredth of its time.
+      const entry = this.#entry(lease);
+      entry.users += 1;
+      let failure: unknown;
       try {
-        return await this.use(lease, deadline, (session) => work(session, attempt));
+        return await work(this.#ready(entry) ?? (await this.#attaching(entry, deadline)), attempt);
       } catch (error) {
-        if (!isTransient(error)) throw error;
-        maybeApplied ||= mayBeApplied(error);
-        const backOff = fullJitter(attempt, MOVED_BASE_MS, MOVED_CAP_MS);
-        if (this.#closed || performance.now() + backOff >= deadline) {
-          throw maybeApplied && !mayBeApplied(error)
-            ? new NoReplyError('the request', 'connection-lost', true, error)
-            : error;
-        }
-        await pause(backOff);
+        this.#failed(entry, error);
+        failure = error;
+      } finally {
+        entry.users -= 1;
+        this.#trim(entry);
       }
+      if (!isTransient(failure)) throw failure;
+      maybeApplied ||= mayBeApplied(failure);
+      const backOff = fullJitter(attempt, MOVED_BASE_MS, MOVED_CAP_MS);
+      if (this.#closed || performance.now() + backOff >= deadline) {
+        throw maybeApplied && !mayBeApplied(failure)
+          ? new NoReplyError('the request', 'connection-lost', true, failure)
+          : failure;
+      }
+      await pause(backOff);
     }
   }
 
@@ -169,8 +181,11 @@ export class AttachedSessions {
     return entry;
   }
 
-  #session(entry: Attached, deadline: number): Promise<LeaseSession> {
-    if (entry.session !== undefined && !entry.session.ended) return Promise.resolve(entry.session);
+  #ready({ session }: Attached): LeaseSession | undefined {
+    return session === undefined || session.ended ? undefined : session;
+  }
+
+  #attaching(entry: Attached, deadline: number): Promise<LeaseSession> {
     // Made with the deadline of the first user: one with more time tries again through `useRepeatedly`, one with less leaves.
     entry.attaching ??= this.#attach(entry, deadline).finally(() => {
       entry.attaching = undefined;

@@ -133,18 +133,27 @@ export class Leases {
    * @throws PosternError `invalid-lease-token` when it does not open, or is another principal's or of another namespace
    */
   async open(token: string, caller: Caller, deadline: number): Promise<OpenedLease> {
-    let opened = this.#opened.get(token);
-    if (opened === undefined) {
-      const ring = await this.#options.keys.ring(deadline);
-      const sealed = ring.open(token);
-      if (sealed === undefined)
-        throw new PosternError(
-          'invalid-lease-token',
-          'The lease token does not open: it was cut, changed, or sealed under a key that this gateway does not have.',
-        );
-      opened = { lease: new Lease(sealed.grant), stale: sealed.stale };
-      this.#opened.set(token, opened);
-    }
+    const known = this.openKnown(token, caller);
+    if (known !== undefined) return known;
+    const ring = await this.#options.keys.ring(deadline);
+    const sealed = ring.open(token);
+    if (sealed === undefined)
+      throw new PosternError(
+        'invalid-lease-token',
+        'The lease token does not open: it was cut, changed, or sealed under a key that this gateway does not have.',
+      );
+    const opened = { lease: new Lease(sealed.grant), stale: sealed.stale };
+    this.#opened.set(token, opened);
+    return this.#checked(opened, caller);
+  }
+
+  /** As `open`, at once. @returns undefined for a token that was not opened here lately */
+  openKnown(token: string, caller: Caller): OpenedLease | undefined {
+    const opened = this.#opened.get(token);
+    return opened === undefined ? undefined : this.#checked(opened, caller);
+  }
+
+  #checked(opened: OpenedLease, caller: Caller): OpenedLease {
     const { lease } = opened;
     if (lease.principal !== caller.principal)
       throw new PosternError('invalid-lease-token', 'The lease token was issued to another principal.');

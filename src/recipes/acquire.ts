@@ -26,7 +26,7 @@ import type { Coordination } from './coordination.js';
 import { describeContender, type ContenderView } from './describe.js';
 import { hasMark } from './delay-mark.js';
 import { grant, grantPermits } from './grant.js';
-import { join, type JoinRequest } from './join.js';
+import { join, type Joined, type JoinRequest } from './join.js';
 import type { Line } from './line.js';
 import { delayBefore, findDelay, type Locked } from './lock-delay.js';
 import { LineWaiter, type WaitEnd } from './line-waiter.js';
@@ -101,8 +101,9 @@ export async function acquire(
   request: AcquireRequest,
 ): Promise<Granted | NotGranted> {
   const count = (outcome: AcquireOutcome): void => context.metrics.acquireTotal.inc({ kind, outcome });
+  const line = context.lines.enter(directory, kind);
   try {
-    const result = await context.lines.with(directory, kind, (line) => acquireIn(context, kind, line, request));
+    const result = await acquireIn(context, kind, line, request);
     if (result.held) {
       count(result.waited ? 'waited' : 'immediate');
       context.metrics.acquireWaitSeconds.observe({ kind }, result.granted.waitedMs / 1_000);
@@ -113,6 +114,8 @@ export async function acquire(
   } catch (error) {
     if (error instanceof LeaseExpiredError) count('expired');
     throw error;
+  } finally {
+    context.lines.leave(line);
   }
 }
 
@@ -120,10 +123,13 @@ type Ended = { held: true; waited: boolean; granted: Granted } | NotGranted;
 
 async function acquireIn(context: Coordination, kind: Kind, line: Line, request: AcquireRequest): Promise<Ended> {
   const { lease, waitMs, hardDeadline, receivedAt, signal } = request;
-  const joined = await join(context, kind, line, request).catch(async (error: unknown) => {
+  let joined: Joined;
+  try {
+    joined = await join(context, kind, line, request);
+  } catch (error) {
     if (error instanceof LimitMismatchError) await request.endLease?.(hardDeadline);
     throw error;
-  });
+  }
   if (joined.how === 'refused') {
     await request.endLease?.(hardDeadline);
     if (joined.head !== undefined) return refused(context, line, joined.head, 0, hardDeadline);
@@ -158,7 +164,8 @@ async function acquireIn(context: Coordination, kind: Kind, line: Line, request:
   let end: WaitEnd = 'deadline';
   try {
     // Among others of this replica the node is made as `waiting`; they may all have gone by now.
-    const first = joined.first ? await grantFirst(context, line, place, hardDeadline) : 'not-yet';
+    let first: Written | 'not-yet' | Locked = 'not-yet';
+    if (joined.first) first = isHeld(line, place) ? 'written' : await grantFirst(context, line, place, hardDeadline);
     if (first === 'written') return granted(false, expiresAt);
     // What is found granted while a lock-delay runs was never a hold (`lock-delay.ts`).
     if (typeof first === 'object') alreadyHeld = false;
@@ -275,15 +282,19 @@ function hasRival(line: Line, place: Place, { guids }: AcquireRequest): boolean 
   );
 }
 
-/** What has to be written before a hold is one; nothing when the node was made so. */
+/** Whether the place of who is first is the hold as it stands: it was made so, and no delay can be running. */
+function isHeld(line: Line, place: Place): boolean {
+  return place.record.state === 'granted' && (line.rule.kind === 'semaphore' || line.directory?.delays !== true);
+}
+
+/** What has to be written before a hold is one. */
 async function grantFirst(
   context: Coordination,
   line: Line,
   place: Place,
   deadline: number,
 ): Promise<Written | 'not-yet' | Locked> {
-  if (line.rule.kind === 'semaphore')
-    return place.record.state === 'granted' ? 'written' : grantPermits(context, line, place, deadline);
+  if (line.rule.kind === 'semaphore') return grantPermits(context, line, place, deadline);
   if (place.record.state === 'waiting') return grant(context, line, place, deadline);
   return (await delayBefore(context, line, place, deadline)) ?? 'written';
 }

@@ -33,14 +33,23 @@ export function deleteTail(path: string): MultiOperation[] {
 }
 
 /** Deletes a contender, and its tail with it. @throws as a deletion of the node alone would */
-export async function deleteContender(
+export function deleteContender(
   client: ZooKeeperClient,
   path: string,
   version: number | undefined,
   deadline: number,
 ): Promise<void> {
   const tail = deleteTail(path);
-  if (tail.length === 0) return client.delete(path, version, deadline);
+  return tail.length === 0 ? client.delete(path, version, deadline) : deleteWith(tail, client, path, version, deadline);
+}
+
+async function deleteWith(
+  tail: readonly MultiOperation[],
+  client: ZooKeeperClient,
+  path: string,
+  version: number | undefined,
+  deadline: number,
+): Promise<void> {
   const node: MultiOperation = { type: 'delete', path, ...(version === undefined ? {} : { version }) };
   try {
     await client.multi([node, ...tail], deadline);

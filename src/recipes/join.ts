@@ -105,7 +105,7 @@ export async function join(context: Coordination, kind: Kind, line: Line, reques
   const { lease, hardDeadline } = request;
   const expiresAt = context.leases.expiresAt(lease);
   const trace: Trace = { attempt: newAttempt(), wrote: false };
-  const joining = context.leases.sessions.useRepeatedly(lease, hardDeadline, async (session, attempt) => {
+  const joinOn = async (session: LeaseSession, attempt: number): Promise<Joined> => {
     const joining = new Joining(context, kind, line, request, session, expiresAt, trace);
     const told = request.lockDelayMs > 0 ? tellOfDelays(context, session, lease, hardDeadline) : undefined;
     told?.catch(() => undefined); // awaited below; here the other requests may fail first
@@ -114,7 +114,7 @@ export async function join(context: Coordination, kind: Kind, line: Line, reques
       const looks = look || (request.permits !== undefined && !(await joining.agrees()));
       const joined = looks ? await joining.lookThenCreate() : await joining.create();
       if (joined !== LOOK_AGAIN) {
-        await told;
+        if (told !== undefined) await told;
         return joined;
       }
       if (performance.now() > hardDeadline)
@@ -123,8 +123,10 @@ export async function join(context: Coordination, kind: Kind, line: Line, reques
           `The place in line for "${request.name}" changed hands while it was taken; repeat the request.`,
         );
     }
-  });
-  return joining.catch((error: unknown) => {
+  };
+  try {
+    return await context.leases.sessions.useRepeatedly(lease, hardDeadline, joinOn);
+  } catch (error) {
     const maybePlaced = trace.wrote || (error instanceof NoReplyError && error.maybeApplied);
     if (!maybePlaced || error instanceof LeaseExpiredError) throw error;
     const { own, shared } = request.guids;
@@ -135,7 +137,7 @@ export async function join(context: Coordination, kind: Kind, line: Line, reques
     }
     if (!(error instanceof NoReplyError) || error.maybeApplied) throw error;
     throw new NoReplyError('the place in line', 'connection-lost', true, error);
-  });
+  }
 }
 
 /** What a request leaves in ZooKeeper, over all the connections that it takes. */

@@ -239,16 +239,16 @@ export class Lines {
     return this.#lines.get(path);
   }
 
-  /** Runs `work` with the line at `path`, which is shared with everybody who does so at the same time. */
-  async with<T>(path: string, kind: Kind, work: (line: Line) => Promise<T>): Promise<T> {
+  /** The line at `path`, shared with everybody who uses it at the same time, until `leave` is called with it. */
+  enter(path: string, kind: Kind): Line {
     let line = this.#lines.get(path);
     if (line === undefined) this.#lines.set(path, (line = new Line(path, ruleOf(kind), this.#control, this.#metrics)));
     line.users += 1;
-    try {
-      return await work(line);
-    } finally {
-      line.users -= 1;
-      if (line.users === 0) this.#lines.delete(path);
-    }
+    return line;
+  }
+
+  leave(line: Line): void {
+    line.users -= 1;
+    if (line.users === 0) this.#lines.delete(line.path);
   }
 }

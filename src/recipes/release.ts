@@ -107,9 +107,9 @@ class Releasing {
       ]);
       if (node?.stat.czxid !== hold.czxid || node.stat.ephemeralOwner !== lease.sessionId) return false;
       const marked = (await delayOf(this.#session, path, node, deadline)) > 0;
-      return this.#delete(contender, granted, marked ? hold.czxid : undefined);
+      return await this.#delete(contender, granted, marked ? hold.czxid : undefined);
     }
-    return this.#delete(contender, granted, granted.marked ? granted.czxid : undefined);
+    return await this.#delete(contender, granted, granted.marked ? granted.czxid : undefined);
   }
 
   async byRequestId(): Promise<boolean> {

@@ -255,9 +255,8 @@ function answerAcquire(
   exchange: Exchange,
 ): Answer {
   const { name, requestId } = request;
-  const token = leaseToken === undefined ? {} : { leaseToken };
   if (result.held) {
-    const body: Schemas['AcquiredLock'] = {
+    const body: Schemas['AcquiredLock'] & { count?: number } = {
       name,
       held: true,
       holdId: result.holdId,
@@ -268,11 +267,12 @@ function answerAcquire(
       leaseId: lease.leaseId,
       ttlMs: lease.ttlMs,
       expiresAt: instant(result.expiresAt),
-      ...(request.permits === undefined ? {} : { count: request.permits.count }),
-      ...token,
     };
+    if (request.permits !== undefined) body.count = request.permits.count;
+    if (leaseToken !== undefined) body.leaseToken = leaseToken;
     return { status: 200, body, undelivered: result.undelivered };
   }
+  const token = leaseToken === undefined ? {} : { leaseToken };
   switch (result.why) {
     case 'kept': {
       const position = Math.max(1, result.position);

@@ -23,11 +23,9 @@ export async function namespaceOfReader(exchange: Exchange, leases: Leases, scop
 
 /** The lease of the request, opened, after the check that the caller may do this in its namespace. */
 export async function leaseOf(exchange: Exchange, leases: Leases, scope: Scope = 'use'): Promise<Lease> {
-  const { lease } = await leases.open(
-    leaseTokenOf(exchange),
-    { principal: exchange.principal.id, namespace: exchange.namespace },
-    exchange.deadline,
-  );
+  const token = leaseTokenOf(exchange);
+  const caller = { principal: exchange.principal.id, namespace: exchange.namespace };
+  const { lease } = leases.openKnown(token, caller) ?? (await leases.open(token, caller, exchange.deadline));
   exchange.authorize(scope, lease.namespace);
   return lease;
 }
