@@ -12,7 +12,7 @@ export class QueuedAnswers {
   readonly onRequest = ({ socket }: { socket: AnsweringSocket }, response: ServerResponse): void => {
     const open = socket[OPEN] ?? begin(socket);
     open.push(response);
-    response.on('close', () => void open.splice(open.indexOf(response), 1));
+    response.once('close', () => void open.splice(open.indexOf(response), 1));
   };
 }
 

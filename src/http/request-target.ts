@@ -49,14 +49,13 @@ export function parseTarget(url: string): RequestTarget {
 
 function segmentsOf(path: string): string[] {
   const segments: string[] = [];
-  const decoded = path.includes('%') ? decode : (text: string): string => text;
   for (let start = 1; ;) {
     const slash = path.indexOf('/', start);
     if (slash === -1) {
-      segments.push(decoded(path.slice(start)));
+      segments.push(decode(path.slice(start)));
       return segments;
     }
-    segments.push(decoded(path.slice(start, slash)));
+    segments.push(decode(path.slice(start, slash)));
     start = slash + 1;
   }
 }

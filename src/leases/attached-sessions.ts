@@ -1,7 +1,7 @@
 /**
  * The lease sessions that this replica has a connection for: a cache with a cap, never the truth.
  *
- * - `use` runs one piece of work on a lease's session and attaches first if need be. Concurrent users of one
+ * - `useRepeatedly` runs one piece of work on a lease's session and attaches first if need be. Concurrent users of one
  *   lease share one connection and one attach.
  * - A connection that was closed under us (the client went to another replica, or the lease ended) leaves the cache; the
  *   next use attaches again and finds out which it was.
@@ -80,33 +80,10 @@ export class AttachedSessions {
   }
 
   /**
-   * Runs `work` on the lease's session.
+   * Runs `work` on the lease's session, and after a lost connection again on a new one. `attempt` is 0 the first time; later the outcome of
+   * the earlier attempts is open, and `work` has to look before it writes.
    * @throws LeaseExpiredError when the ensemble says that the lease has ended
    * @throws NoReplyError when no connection could be made by `deadline` (nothing was done), or from `work`
-   */
-  async use<T>(lease: Lease, deadline: number, work: (session: LeaseSession) => Promise<T>): Promise<T> {
-    const entry = this.#entry(lease);
-    entry.users += 1;
-    try {
-      return await work(this.#ready(entry) ?? (await this.#attaching(entry, deadline)));
-    } catch (error) {
-      this.#failed(entry, error);
-      throw error;
-    } finally {
-      entry.users -= 1;
-      this.#trim(entry);
-    }
-  }
-
-  #failed(entry: Attached, error: unknown): void {
-    if (error instanceof LeaseExpiredError) this.#forget(entry);
-    // It went to another server, and this one will not do: the next use attaches anew.
-    if (isReason(error, 'SESSION_MOVED')) entry.session?.detach();
-  }
-
-  /**
-   * As `use`, for work that may be repeated: after a lost connection it is done again on a new one. `attempt` is 0
-   * the first time; later the outcome of the earlier attempts is open, and `work` has to look before it writes.
    */
   async useRepeatedly<T>(
     lease: Lease,
@@ -115,14 +92,15 @@ export class AttachedSessions {
   ): Promise<T> {
     let maybeApplied = false;
     for (let attempt = 0; ; attempt += 1) {
-      // As in `use`, and not by it: every request about a lease comes this way, and each layer of promises costs it a hundredth of its time.
       const entry = this.#entry(lease);
       entry.users += 1;
       let failure: unknown;
       try {
         return await work(this.#ready(entry) ?? (await this.#attaching(entry, deadline)), attempt);
       } catch (error) {
-        this.#failed(entry, error);
+        if (error instanceof LeaseExpiredError) this.#forget(entry);
+        // It went to another server, and this one will not do: the next use attaches anew.
+        if (isReason(error, 'SESSION_MOVED')) entry.session?.detach();
         failure = error;
       } finally {
         entry.users -= 1;

@@ -220,7 +220,7 @@ async function duplicate(
   if (first === undefined) throw new Error(`nobody stands at ${name}`);
   const prefix = first.path.slice(0, -10);
   const data = (await witness.control.getData(first.path)).data;
-  await replica.gateway.context.leases.sessions.use(await leaseBehind(replica, me), soon(), (session) =>
+  await replica.gateway.context.leases.sessions.useRepeatedly(await leaseBehind(replica, me), soon(), (session) =>
     session.create(prefix, data, { mode: 'ephemeral-sequential' }),
   );
   expect(await witness.line(name)).toHaveLength(2);

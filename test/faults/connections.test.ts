@@ -17,8 +17,8 @@ test('a connection with work in flight is not evicted (C15)', async () => {
   const { sessions } = replica.gateway.context.leases;
   const leases = await Promise.all([0, 1, 2].map(() => replica.createLease({ ttlMs: TTL_MS })));
   const [me, ...others] = await Promise.all(leases.map((lease) => leaseBehind(replica, lease)));
-  await sessions.use(me as NonNullable<typeof me>, soon(), async (session) => {
-    for (const other of others) await sessions.use(other, soon(), (theirs) => theirs.sync('/', soon()));
+  await sessions.useRepeatedly(me as NonNullable<typeof me>, soon(), async (session) => {
+    for (const other of others) await sessions.useRepeatedly(other, soon(), (theirs) => theirs.sync('/', soon()));
     expect(session.ended).toBe(false);
     await session.sync('/', soon());
   });
