@@ -2,20 +2,25 @@
 # The image holds Node, what the gateway needs at run time, and nothing else: no shell, no package manager, no root.
 # `scripts/check-packaging.mjs` performs these very lines without a container engine, and starts what comes out.
 
-FROM node:24-bookworm-slim AS packages
-WORKDIR /app
-COPY package.json package-lock.json ./
-RUN npm ci --omit=dev --no-audit --no-fund
+# What it stands on. A tag may be another image tomorrow: a release is built with digests, docs/deploying.md says how.
+ARG BUILD_IMAGE=node:24-bookworm-slim
+ARG RUNTIME_IMAGE=gcr.io/distroless/nodejs24-debian12:nonroot
 
-FROM node:24-bookworm-slim AS build
+FROM ${BUILD_IMAGE} AS packages
 WORKDIR /app
 COPY package.json package-lock.json ./
-RUN npm ci --no-audit --no-fund
+# No package needs a script of its own to be installed, and none gets to run one.
+RUN npm ci --omit=dev --ignore-scripts --no-audit --no-fund
+
+FROM ${BUILD_IMAGE} AS build
+WORKDIR /app
+COPY package.json package-lock.json ./
+RUN npm ci --ignore-scripts --no-audit --no-fund
 COPY tsconfig.json tsconfig.build.json openapi.yaml ./
 COPY src src
 RUN npm run build && rm dist/.tsbuildinfo
 
-FROM gcr.io/distroless/nodejs24-debian12:nonroot
+FROM ${RUNTIME_IMAGE}
 LABEL org.opencontainers.image.title="Postern" \
       org.opencontainers.image.description="A stateless HTTP coordination gateway in front of Apache ZooKeeper" \
       org.opencontainers.image.licenses="Apache-2.0"
@@ -24,6 +29,7 @@ COPY --from=packages /app/node_modules node_modules
 COPY --from=build /app/dist dist
 COPY package.json openapi.yaml LICENSE ./
 COPY scripts/probe.mjs scripts/try-lock.mjs scripts/
+COPY scripts/lib/replica-here.mjs scripts/lib/
 # Only loopback is open without credentials, and nobody reaches the loopback of a container: so it does not start
 # until POSTERN_AUTH_FILE or POSTERN_INSECURE is set.
 ENV NODE_ENV=production \

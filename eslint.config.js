@@ -4,6 +4,8 @@
 import { createNodeResolver, importX } from 'eslint-plugin-import-x';
 import { defineConfig } from 'eslint/config';
 import tseslint from 'typescript-eslint';
+import { LENGTHS } from './scripts/lib/lengths.mjs';
+import { KITS, KNOWN_IMPORTS, KNOWN_LENGTHS, LEASE_VIEW, LINE, RECIPES } from './scripts/lib/rooms.mjs';
 
 /** From left to right: a folder may import from those after it, and from the leaves. */
 const LAYERS = ['http', 'recipes', 'leases', 'zookeeper'];
@@ -11,7 +13,7 @@ const LAYERS = ['http', 'recipes', 'leases', 'zookeeper'];
 /** Where `http` stops: it knows what recipes and leases say, not how ZooKeeper says it. */
 const HTTP_MAY_NOT = ['zookeeper'];
 
-const ENTRIES = ['./src/{main,gateway}.ts', './src/{cli,workers}/**']; // globs all: the rule does not mix them with paths
+const ENTRIES = ['./src/{main,gateway}.ts', './src/{cli,wiring,workers}/**']; // globs all: the rule does not mix them with paths
 const inside = (/** @type {string} */ name) => `./src/${name}/**`;
 
 const zones = [
@@ -21,23 +23,61 @@ const zones = [
     message: `The layers are http → recipes → leases → zookeeper: "${layer}" does not look there.`,
   })),
   {
-    target: './src/!(main|gateway).ts',
+    target: ['./src/!(main|gateway).ts', inside('settings')],
     from: [...LAYERS, 'metrics'].map(inside).concat(ENTRIES),
     message: 'The leaves are what everyone shares: they import nothing of ours but other leaves.',
   },
   {
     target: './src/metrics/**',
-    from: [...LAYERS.map(inside), ...ENTRIES, './src/*.ts'],
+    from: [...LAYERS.map(inside), ...ENTRIES, './src/*.ts', inside('settings')],
     message: 'Metrics import prom-client and nothing of ours.',
   },
-  { target: './src/cli/**', from: ['./src/main.ts', './src/gateway.ts'], message: 'A command is not the gateway.' },
+  {
+    target: './src/cli/**',
+    from: ['./src/{main,gateway}.ts', './src/wiring/**'],
+    message: 'A command is not the gateway.',
+  },
   {
     target: './src/workers/**',
     from: [...LAYERS, 'metrics'].map(inside).concat('./src/{main,gateway}.ts'),
     message: 'Workers are processes: what they serve is not their business.',
   },
-  { target: './src/gateway.ts', from: './src/main.ts', message: 'The process starts the gateway, not the reverse.' },
+  {
+    target: ['./src/gateway.ts', './src/wiring/**'],
+    from: './src/main.ts',
+    message: 'The process starts the gateway, not the reverse.',
+  },
 ];
+
+const room = (/** @type {string} */ name) => inside(`recipes/${name}`);
+
+/** The rooms of src/recipes (scripts/lib/rooms.mjs), with the imports that are known to break the rule. */
+const roomZones = (/** @type {readonly string[]} */ known) =>
+  [
+    ...RECIPES.map((recipe) => ({
+      target: room(recipe),
+      from: [...RECIPES.filter((other) => other !== recipe), LEASE_VIEW],
+      message: 'No recipe imports another: what two of them need belongs to a kit or to the line.',
+    })),
+    { target: room(LINE), from: [...RECIPES, LEASE_VIEW], message: 'The line knows no recipe that is made with it.' },
+    {
+      target: KITS.map(room),
+      from: [...RECIPES, LEASE_VIEW, LINE],
+      message: 'Kits serve all recipes, and know neither them nor the line.',
+    },
+    {
+      target: './src/recipes/!(index).ts',
+      from: [...RECIPES, LEASE_VIEW],
+      message: 'What all recipes share knows none of them; index.ts lists them.',
+    },
+  ].map((zone) => ({ ...zone, from: zone.from.map(room), except: known.map((path) => `**/${path}`) }));
+
+const restrictedPaths = (/** @type {readonly string[]} */ known = []) => ({
+  'import-x/no-restricted-paths': /** @type {const} */ ([
+    'error',
+    { zones: [...zones, ...roomZones(known)], basePath: import.meta.dirname },
+  ]),
+});
 
 const ZOOKEEPER_CLIENT = {
   group: ['node-zookeeper-client', 'node-zookeeper-client/*'],
@@ -49,7 +89,7 @@ const METRICS_ONLY = { regex: '^(?!prom-client$|\\./)', message: 'Metrics import
 const restrictedImports = (/** @type {object[]} */ ...patterns) => ['error', { paths: [ENV], patterns }];
 
 export default defineConfig(
-  { ignores: ['dist/', 'coverage/', '.cache/', '.data/', 'src/http/contract.d.ts'] },
+  { ignores: ['dist/', 'coverage/', '.cache/', '.data/', 'src/http/contract/contract.d.ts'] },
   {
     files: ['**/*.ts', '**/*.mjs', '**/*.js'],
     extends: [tseslint.configs.recommendedTypeChecked],
@@ -77,9 +117,12 @@ export default defineConfig(
       '@typescript-eslint/require-await': 'off', // an async face over a synchronous answer is no mistake
       eqeqeq: ['error', 'always', { null: 'ignore' }],
       'import-x/no-cycle': 'error',
-      'import-x/no-restricted-paths': ['error', { zones, basePath: import.meta.dirname }],
+      ...restrictedPaths(),
     },
   },
+  { files: ['**/*.{ts,mjs,js}'], ...LENGTHS },
+  ...Object.entries(KNOWN_LENGTHS).map(([rule, files]) => ({ files: [...files], rules: { [rule]: 'off' } })),
+  ...Object.entries(KNOWN_IMPORTS).map(([file, known]) => ({ files: [file], rules: restrictedPaths(known) })),
   {
     files: ['src/**/*.ts'],
     rules: {

@@ -1,4 +1,7 @@
-/** What the operating system knows of processes, and how they are kept on a core: Linux' /proc and taskset, without which it is not measured. */
+/**
+ * What the operating system knows of processes, and how they are kept on a core: Linux' /proc and taskset, without
+ * which it is not measured.
+ */
 import { execFileSync, spawn, type ChildProcess, type SpawnOptions } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { mkdtemp } from 'node:fs/promises';

@@ -1,6 +1,6 @@
 /**
- * The systems that Postern is compared with, each got once through the client of the place where it is published, into `.cache/bench`. Nothing is
- * installed on the machine. What cannot be had is told by its error, which the report shows.
+ * The systems that Postern is compared with, each got once through the client of the place where it is published, into
+ * `.cache/bench`. Nothing is installed on the machine. What cannot be had is told by its error, which the report shows.
  */
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -144,8 +144,11 @@ async function debianProgram(name: string): Promise<Program> {
   };
 }
 
-/** Fills a directory under a name of its own and renames it: a run that was cut off leaves no half of a tool. */
-async function provide(name: string, fill: (dir: string) => Promise<void>): Promise<string> {
+/**
+ * Fills a directory under a name of its own and renames it: a run that was cut off leaves no half of a tool.
+ * @returns the directory
+ */
+export async function provide(name: string, fill: (dir: string) => Promise<unknown>): Promise<string> {
   const dir = join(HOME, name);
   if (existsSync(dir)) return dir;
   console.error(`getting ${name} (once)`);
@@ -171,7 +174,12 @@ export function must(
   return new Promise<string>((resolve, reject) => {
     execFile(command, args, { timeout: WITHIN_MS, maxBuffer: 2 ** 26, ...options }, (error, stdout, stderr) => {
       if (error === null) resolve(stdout);
-      else reject(new Error(`\`${command}\`: ${(stderr.trim() || error.message).split('\n').slice(-3).join(' ')}`));
+      else
+        reject(
+          new Error(
+            `\`${command}\`: ${(stderr.trim() || stdout.trim() || error.message).split('\n').slice(-3).join(' ')}`,
+          ),
+        );
     });
   });
 }

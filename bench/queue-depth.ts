@@ -1,16 +1,20 @@
 /**
- * What the depth of a queue costs: push, pop, claim and acknowledge at queues of several depths, in turns within one run, and the first pop of
- * a replica that has just started on the deepest one. And what a hundred priorities in use cost.
+ * What the depth of a queue costs: push, pop, claim and acknowledge at queues of several depths, in turns within one
+ * run, and the first pop of a replica that has just started on the deepest one. And what a hundred priorities in use
+ * cost.
  *
- *   npx tsx bench/queue-depth.ts [--depths 100,1000,10000,100000,1000000] [--rounds 5] [--operations 1000] [--clients 16] [--heap 4g]
+ *   npx tsx bench/queue-depth.ts [--depths 100,1000,10000,100000,1000000] [--rounds 5] [--operations 1000]
+ *                            [--clients 16] [--heap 4g]
  *
- * Starts a ZooKeeper and gateways of its own (built code: run `npm run build` first) on loopback and stops them at the end. Median and p99
- * are of single requests over all rounds; `against the second` divides medians of rounds by those of the second depth, round by round.
+ * Starts a ZooKeeper and gateways of its own (built code: run `npm run build` first) on loopback and stops them at the
+ * end. Median and p99 are of single requests over all rounds; `against the second` divides medians of rounds by those
+ * of the second depth, round by round.
  *
- * Seen on two cores shared by all processes, 16 clients, ZooKeeper 3.9.5, medians at 1 000 and at 1 000 000 messages: push 5.4 and 6.2 ms, pop 5.6
- * and 4.8, claim 7.7 and 6.0, ack 8.3 and 7.5; 2 300 to 2 700 pushes or pops and 1 700 to 2 300 claims a second at every depth from 100 on,
- * and 35 700 messages a second pushed a thousand at a time. First pop of a new replica on 1 000 000 messages: 42 ms, with no stall of the
- * event loop above 12 ms; its memory 126 MiB. A hundred priorities: 1.35 times the cost of one.
+ * Seen on two cores shared by all processes, 16 clients, ZooKeeper 3.9.5, medians at 1 000 and at 1 000 000 messages:
+ * push 5.4 and 6.2 ms, pop 5.6 and 4.8, claim 7.7 and 6.0, ack 8.3 and 7.5; 2 300 to 2 700 pushes or pops and 1 700 to
+ * 2 300 claims a second at every depth from 100 on, and 35 700 messages a second pushed a thousand at a time. First pop
+ * of a new replica on 1 000 000 messages: 42 ms, with no stall of the event loop above 12 ms; its memory 126 MiB. A
+ * hundred priorities: 1.35 times the cost of one.
  */
 import { parseArgs } from 'node:util';
 import { Pool } from 'undici';

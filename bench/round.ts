@@ -1,6 +1,6 @@
 /**
- * One round: a ZooKeeper with an empty directory, Postern in front of it, a warm-up, then jobs. Servers of other systems are started for each job and
- * stopped after it: etcd slows down as its history grows.
+ * One round: a ZooKeeper with an empty directory, Postern in front of it, a warm-up, then jobs. Servers of other
+ * systems are started for each job and stopped after it: etcd slows down as its history grows.
  */
 import { fork } from 'node:child_process';
 import { createInterface } from 'node:readline';
@@ -50,20 +50,25 @@ export interface RoundOptions {
   readonly nodeOptions?: string | undefined;
 }
 
+interface Servers {
+  readonly zookeeper: ZooKeeper;
+  readonly postern: Postern;
+  readonly baseline: Postern | undefined;
+}
+
 export class Round {
   readonly #options: RoundOptions;
   readonly #dir: string;
   readonly #key: ApiKey;
+  readonly zookeeper: ZooKeeper;
+  readonly postern: Postern;
+  readonly baseline: Postern | undefined;
   #names = 0;
 
-  private constructor(
-    options: RoundOptions,
-    dir: string,
-    key: ApiKey,
-    readonly zookeeper: ZooKeeper,
-    readonly postern: Postern,
-    readonly baseline: Postern | undefined,
-  ) {
+  private constructor(options: RoundOptions, dir: string, key: ApiKey, servers: Servers) {
+    this.zookeeper = servers.zookeeper;
+    this.postern = servers.postern;
+    this.baseline = servers.baseline;
     this.#options = options;
     this.#dir = dir;
     this.#key = key;
@@ -85,7 +90,7 @@ export class Round {
             checkout: options.baseline,
             settings: { ...settings, POSTERN_ROOT: '/baseline' },
           });
-    const round = new Round(options, dir, key, zookeeper, postern, baseline);
+    const round = new Round(options, dir, key, { zookeeper, postern, baseline });
     const warmUp = { scenario: 'lock', clients: 64, things: 64, warmUpSeconds: 0 } as const;
     const { operations: done } = await round.#generate('postern', postern, {
       ...warmUp,

@@ -1,14 +1,15 @@
 /**
  * `npm run bench`: Postern and its peers, in turns in one run, on one machine.
  *
- *   npm run bench -- [--workloads L1,C1] [--peers etcd,zookeeper,curator] [--rounds 3] [--seconds 5] [--quick] [--out docs/bench]
- *                    [--against <checkout>] [--on-disk] [--node-options="--cpu-prof"]
+ *   npm run bench -- [--workloads L1,C1] [--peers etcd,zookeeper,curator] [--rounds 3] [--seconds 5] [--quick]
+ *                    [--out docs/bench] [--against <checkout>] [--on-disk] [--node-options="--cpu-prof"]
  *   npm run bench -- --guard
  *
- * `--guard` is what continuous integration runs: a minute, and ratios that must not get worse than bench/guard.json says.
- * `--against` adds the gateway of another checkout (with its own dist/) as `baseline`, in turns with this one. POSTERN_ variables are handed to the
- * gateways. Writes `<out>.md` and `<out>.json`, by default into .cache/bench. The exit code is 1 when an answer was wrong; goals that are not
- * reached are in the table. docs/performance.md says how the figures come about.
+ * `--guard` is what continuous integration runs: a minute, and ratios that must not get worse than bench/guard.json
+ * says. `--against` adds the gateway of another checkout (with its own dist/) as `baseline`, in turns with this one.
+ * POSTERN_ variables are handed to the gateways. Writes `<out>.md` and `<out>.json`, by default into .cache/bench. The
+ * exit code is 1 when an answer was wrong; goals that are not reached are in the table. docs/performance.md says how
+ * the figures come about.
  */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { cpus, loadavg } from 'node:os';

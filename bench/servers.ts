@@ -7,7 +7,7 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { checkJava, endWithParent, provideZooKeeper, startZooKeeperServer } from '../scripts/lib/zookeeper.mjs';
-import { hashOf } from '../src/http/credentials.js';
+import { hashOf } from '../src/http/access/credentials.js';
 import type { PlainAnswer } from './plain-server.js';
 import { end, freePort, freshDirectory, pin, spawnOn, untilReady } from './processes.js';
 import { PEERS } from './provide.js';

@@ -1,5 +1,6 @@
 /**
- * `npm run check`: everything that is known without running the product. All steps run, so that one round of fixing is enough.
+ * `npm run check`: everything that is known without running the product. All steps run, so that one round of fixing is
+ * enough.
  */
 import { join } from 'node:path';
 import { checkNode, installPackages, ROOT } from './lib/install.mjs';
@@ -14,11 +15,13 @@ const script = (/** @type {string} */ name) => join(ROOT, 'scripts', name);
 const STEPS = [
   { name: 'types', args: [tsc, '--noEmit'] },
   { name: 'types of the scripts', args: [tsc, '-p', 'scripts/tsconfig.json'] },
-  { name: 'lint, layers, cycles', args: [bin('eslint', 'bin', 'eslint.js'), '.', '--max-warnings=0'] },
+  { name: 'lint, layers, rooms, lengths', args: [bin('eslint', 'bin', 'eslint.js'), '.', '--max-warnings=0'] },
+  { name: 'no circles, no crowded folders, no exceptions without need', args: [script('rooms.mjs')] },
   { name: 'format', args: [bin('prettier', 'bin', 'prettier.cjs'), '--check', '--log-level=warn', '.'] },
   { name: 'contract lints clean', args: [bin('@redocly', 'cli', 'bin', 'cli.js'), 'lint', 'openapi.yaml'] },
-  { name: 'generated types are current', args: [script('generate-contract.mjs'), '--check'] },
+  { name: 'the bundled contract and its types are current', args: [script('generate-contract.mjs'), '--check'] },
   { name: "README's settings are current", args: [script('settings-table.mjs'), '--check'] },
+  { name: 'the script of the CronJob is current', args: [script('cronjob-example.mjs'), '--check'] },
   { name: 'the dashboard is current', args: [script('dashboard.mjs'), '--check'] },
 ];
 

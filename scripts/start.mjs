@@ -13,7 +13,9 @@ import { spawn } from 'node:child_process';
 import { join, resolve } from 'node:path';
 import { endWithParent } from './lib/children.mjs';
 import { build, checkNode, installPackages, ROOT } from './lib/install.mjs';
+import { linesToTry } from './lib/lines-to-try.mjs';
 import { startOwnZooKeeper } from './lib/own-zookeeper.mjs';
+import { ask, clientsUrl, probeUrl } from './lib/replica-here.mjs';
 import { assertPortFree, PortTakenError } from './lib/zookeeper.mjs';
 
 const READY_POLL_MS = 100;
@@ -46,7 +48,8 @@ let gateway;
 let stopping;
 
 for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP'])) {
-  // npm passes on the signal that the terminal has sent already, and people press Ctrl-C twice: the second one changes nothing.
+  // npm passes on the signal that the terminal has sent already, and people press Ctrl-C twice: the second one changes
+  // nothing.
   process.on(signal, () => void stop(0, `${signal}: stopping`));
 }
 
@@ -105,12 +108,16 @@ function drainMs() {
 
 async function untilReady() {
   if (port === 0) return log('Started; with POSTERN_PORT=0 the port is in the log line above');
-  const url = baseUrl();
+  const url = probeUrl(env);
+  if (url === undefined)
+    return log(
+      'Started; it answers only those who have a certificate, so set POSTERN_OPS_PORT to be told when it is ready',
+    );
   const patienceEnds = performance.now() + READY_PATIENCE_MS;
   let complained = false;
   while (!stopping) {
     const { ready, why } = await askReady(url);
-    if (ready) return sayReady(url);
+    if (ready) return sayReady();
     if (!complained && performance.now() > patienceEnds) {
       complained = true;
       log(`Not ready yet, still waiting: ${why}`);
@@ -122,30 +129,18 @@ async function untilReady() {
 /** @param {string} url */
 async function askReady(url) {
   try {
-    const response = await fetch(`${url}/readyz`, { signal: AbortSignal.timeout(READY_ANSWERS_MS) });
-    return { ready: response.ok, why: `${response.status} ${(await response.text()).trim()}` };
+    const { status, text } = await ask(`${url}/readyz`, READY_ANSWERS_MS);
+    return { ready: status === 200, why: `${status} ${text.trim()}` };
   } catch (error) {
-    const { message, cause } = /** @type {Error} */ (error);
-    return { ready: false, why: cause instanceof Error ? cause.message : message };
+    return { ready: false, why: /** @type {Error} */ (error).message };
   }
 }
 
-function baseUrl() {
-  const reachable =
-    host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '[::1]' : host.includes(':') ? `[${host}]` : host;
-  return `http://${reachable}:${port}`;
-}
-
-/** @param {string} url */
-function sayReady(url) {
-  const key = env['POSTERN_AUTH_FILE'] ? ' -H "Authorization: Bearer $API_KEY"' : '';
-  const lines = [
-    `TOKEN=$(curl -s -X POST ${url}/v1/leases${key} -d '{"ttlMs": 60000, "label": "me"}' | sed 's/.*"leaseToken":"\\([^"]*\\)".*/\\1/')`,
-    `curl -s -X POST ${url}/v1/locks/backup/acquire${key} -H "Lease-Token: $TOKEN" -d '{"waitMs": 5000}'`,
-    `curl -s ${url}/v1/locks/backup${key}`,
-  ];
+async function sayReady() {
+  const url = clientsUrl(env);
+  const lines = await linesToTry({ url, needsKey: Boolean(env['POSTERN_AUTH_FILE']) });
   log(`Ready on ${url} (documentation: ${url}/docs). Take a lease, lock something with it, look at the lock:`);
-  console.log(`\n${lines.map((line) => `  ${line}\n`).join('')}`);
+  console.log(`\n${lines.replace(/^(?=.)/gm, '  ')}`);
   log('Ctrl-C stops it');
 }
 

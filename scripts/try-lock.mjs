@@ -1,6 +1,6 @@
 /**
- * Takes a lease and a lock, checks the fencing token, and gives all of it back: says within seconds whether a deployment
- * works, through its balancer and down to ZooKeeper. `helm test` runs it from the image.
+ * Takes a lease and a lock, checks the fencing token, and gives all of it back: says within seconds whether a
+ * deployment works, through its balancer and down to ZooKeeper. `helm test` runs it from the image.
  *
  *   POSTERN_URL=http://postern:7070 [POSTERN_API_KEY=…] node scripts/try-lock.mjs [name]
  */

@@ -1,11 +1,11 @@
 /**
- * The log: JSON lines on standard output, written behind the back of the request that caused them.
+ * The log: JSON lines on standard output, written asynchronously, off the path of the request.
  *
  * | level | for | on a healthy day |
  * | --- | --- | --- |
  * | error | a fault of the gateway, or a setting that can no longer be honoured: somebody should look | none |
  * | warn | ZooKeeper or a client misbehaves and the gateway copes | few |
- * | info | start, stop, changes of state; one line per request; what administrators do (at any level but `silent`) | many |
+ * | info | start, stop, changes of state; one line per request; administrative acts (unless `silent`) | many |
  * | debug | probes and scrapes, steps of a recipe | off |
  */
 import { destination, pino, type DestinationStream, type Logger } from 'pino';
@@ -13,28 +13,31 @@ import type { Config } from './config.js';
 
 export type { Logger };
 
-/** Whoever reads the log may be this far behind; what comes then is dropped, and the memory of the replica stays its own. */
+/**
+ * How far the reader of the log may fall behind. Further lines are dropped, so that the log cannot fill the memory. Not
+ * a setting: this is some 40 000 requests, and a reader further behind has stopped.
+ */
 const BEHIND_BYTES_MAX = 16 * 1024 * 1024;
-/** Lines are gathered up to this size, or until the event loop is idle for {@link FLUSH_MS}. */
+/** Lines are buffered up to this size, or until {@link FLUSH_MS} have passed. */
 const GATHERED_BYTES = 3072;
-/** What is written to a pipe at once stays together when several workers write to it (POSIX, PIPE_BUF). */
+/** A write of at most this size to a pipe is atomic, so that lines of several workers do not mix (POSIX, PIPE_BUF). */
 const WRITTEN_AT_ONCE_BYTES = 4096;
 const FLUSH_MS = 200;
 
-/** A destination of `contentMode: 'buffer'`, of which the types say nothing. */
+/** A destination with `contentMode: 'buffer'`, which the library's types do not cover. */
 interface Bytes {
   write(bytes: Uint8Array): boolean;
 }
 
 export interface Log {
   readonly logger: Logger;
-  /** Writes what is still gathered; before the process exits. */
+  /** Writes what is still buffered; call it before the process exits. */
   flush(): void;
 }
 
 let [lastMs, lastText] = [0, ''];
 
-/** ISO 8601, made once per millisecond: many requests end in one. */
+/** ISO 8601, formatted once per millisecond: many requests end in the same one. */
 function timestamp(): string {
   const ms = Date.now();
   if (ms !== lastMs) [lastMs, lastText] = [ms, `,"time":"${new Date(ms).toISOString()}"`];
@@ -58,7 +61,7 @@ export function createLog({ logLevel }: Pick<Config, 'logLevel'>, stream?: Desti
     periodicFlush: FLUSH_MS,
     contentMode: 'buffer',
   });
-  // As bytes, whose number is known: of text it would count those of all that is gathered, for each line.
+  // Bytes, because their length is known: for a string, the destination would recount its whole buffer at every line.
   const lines = { write: (line: string) => void (output as unknown as Bytes).write(Buffer.from(line)) };
   return { logger: pino(options, lines), flush: () => flushSync(output) };
 }

@@ -1,4 +1,6 @@
-/** The process: settings, gateway or workers that have one each, signals. With `make-key` it makes an API key instead. */
+/**
+ * The process: settings, signals, and one gateway, or workers with a gateway each. `make-key` makes an API key instead.
+ */
 import cluster from 'node:cluster';
 import { MAKE_KEY_USAGE, makeKey } from './cli/make-key.js';
 import { ConfigError, loadConfig, settingsHelp } from './config.js';
@@ -6,10 +8,14 @@ import { startGateway } from './gateway.js';
 import { createLog } from './log.js';
 import { superviseWorkers } from './workers/supervisor.js';
 
+/** "Wrong usage" in sysexits.h. */
+const USAGE = 64;
+const COMMANDS = `Commands (without one the gateway starts):\n  ${MAKE_KEY_USAGE}`;
+
 const [command, ...args] = process.argv.slice(2);
 
 if (process.argv.includes('--help')) {
-  console.log(`Commands (without one the gateway starts):\n  ${MAKE_KEY_USAGE}\n\n${settingsHelp()}`);
+  console.log(`${COMMANDS}\n\n${settingsHelp()}`);
   process.exit(0);
 }
 
@@ -21,6 +27,9 @@ if (command === 'make-key') {
     console.error(`${(error as Error).message}.\n\n${MAKE_KEY_USAGE}`);
     process.exit(1);
   }
+} else if (command !== undefined) {
+  console.error(`There is no command "${command}".\n\n${COMMANDS}\n  --help\n      Shows these and all settings.`);
+  process.exit(USAGE);
 }
 
 try {
@@ -28,10 +37,8 @@ try {
   const log = createLog(config);
   const { logger } = log;
   if (cluster.isPrimary) for (const warning of warnings) logger.warn(warning);
-  // A defect must not take every client of the replica with it; what failed has been answered by then.
-  process.on('unhandledRejection', (error) =>
-    logger.error({ err: error }, 'a promise was rejected and nobody was told'),
-  );
+  // One defect must not take down every client of the replica. The failed request has been answered by then.
+  process.on('unhandledRejection', (error) => logger.error({ err: error }, 'unhandled promise rejection'));
   if (config.workers > 1 && cluster.isPrimary) {
     const code = await superviseWorkers(config.workers, logger);
     log.flush();
@@ -39,7 +46,12 @@ try {
   }
   const gateway = await startGateway({ config, logger });
   logger.info({ url: gateway.url, opsPort: gateway.opsPort }, 'listening');
+  let stopping = false;
   const stop = (signal: NodeJS.Signals): void => {
+    // One signal may reach a worker twice: a process manager signals the whole group, and the supervisor passes it on.
+    // A worker that should end at once is killed by the supervisor.
+    if (stopping && cluster.isWorker) return;
+    stopping = true;
     logger.info({ signal }, 'stopping');
     void gateway.stop().then(() => {
       log.flush();
@@ -47,10 +59,10 @@ try {
     });
   };
   process.on('SIGTERM', stop);
-  // A terminal sends this to all processes at once; a worker is told by its supervisor.
+  // A terminal sends SIGINT to all processes at once; the supervisor stops its workers itself.
   process.on('SIGINT', cluster.isWorker ? () => undefined : stop);
 } catch (error) {
-  // Before there is a log, and for a person: sentences, not a stack.
+  // There is no log yet, and a person is reading: sentences, not a stack.
   console.error(error instanceof ConfigError ? error.message : error instanceof Error ? error.message : error);
   process.exit(1);
 }

@@ -1,6 +1,6 @@
 /**
- * Random identifiers, cut from a pool: to ask for eight bytes costs as much as to ask for thousands (3 % of the time of a request that takes
- * a lock). For names of things, that nobody else may hit by chance; secrets, keys and nonces are asked for one by one.
+ * Random identifiers, cut from a pool: asking the system for eight bytes costs as much as for thousands (3 % of the
+ * time of an acquire). For names that nobody may hit by chance; secrets, keys and nonces are drawn one by one.
  */
 import { randomFillSync } from 'node:crypto';
 
@@ -8,7 +8,7 @@ const POOL_BYTES = 8192;
 const pool = Buffer.allocUnsafeSlow(POOL_BYTES);
 let used = POOL_BYTES;
 
-/** @param bytes how many random bytes the text stands for, at most 64 */
+/** @param bytes number of random bytes, at most 64 */
 export function randomId(bytes: number, encoding: 'hex' | 'base64url'): string {
   if (used + bytes > POOL_BYTES) {
     randomFillSync(pool);

@@ -3,7 +3,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { ConfigError, isLoopback, loadConfig, settingsHelp, settingsMarkdown } from '../src/config.js';
+import { ConfigError, loadConfig, settingsHelp, settingsMarkdown } from '../src/config.js';
+import { isLoopback } from '../src/loopback.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'postern-config-'));
 afterAll(() => rmSync(directory, { recursive: true }));
@@ -33,6 +34,8 @@ describe('settings', () => {
       maxWaiters: 20_000,
       maxAttached: 12_000,
       maxBodyBytes: 1_048_576,
+      maxBodyBytesAtOnce: 134_217_728,
+      maxAnswerBytesAtOnce: 134_217_728,
       corsOrigins: [],
       logLevel: 'info',
       dataDir: '.data',
@@ -135,6 +138,8 @@ describe('lease keys', () => {
 
   it.each([
     ['too short', randomBytes(31).toString('base64')],
+    ['of zeros', Buffer.alloc(32).toString('base64')],
+    ['of one byte again and again', Buffer.alloc(32, 0x61).toString('base64')],
     ['too long', randomBytes(33).toString('base64')],
     ['not base64', `${'!'.repeat(4)}${key.toString('base64')}`],
     ['one of two empty', `${key.toString('base64')},`],
@@ -161,6 +166,7 @@ describe('an address that others can reach', () => {
     expect(() => loadConfig({ POSTERN_OIDC_ISSUER: 'login.example.org' })).toThrow('POSTERN_OIDC_ISSUER is "login');
     const { config, warnings } = loadConfig({
       POSTERN_HOST: '0.0.0.0',
+      POSTERN_LEASE_KEYS: randomBytes(32).toString('base64'),
       POSTERN_OIDC_ISSUER,
       POSTERN_OIDC_AUDIENCE: 'postern, other',
       POSTERN_OIDC_JWKS: 'http://[::1]:8080/keys',
@@ -177,18 +183,30 @@ describe('an address that others can reach', () => {
       'POSTERN_TLS_CLIENT_CA needs POSTERN_TLS_CERT',
     );
     expect(problemsOf({ POSTERN_TLS_CERT: 'a.crt', POSTERN_TLS_KEY: 'a.key', POSTERN_HOST: '0.0.0.0' })).toHaveLength(
-      1,
+      2,
     );
   });
 
-  it('is refused without API keys', () => {
+  it('is refused without credentials of callers', () => {
     expect(problemsOf({ POSTERN_HOST: '0.0.0.0' })[0]).toContain(
       'POSTERN_HOST is "0.0.0.0"; without credentials it must be a loopback address',
     );
   });
 
-  it('is allowed with API keys', () => {
-    expect(loadConfig({ POSTERN_HOST: '0.0.0.0', POSTERN_AUTH_FILE: 'auth.json' }).warnings).toEqual([]);
+  it('is refused while everybody who reaches ZooKeeper could read the key that seals lease tokens', () => {
+    const open = { POSTERN_HOST: '0.0.0.0', POSTERN_AUTH_FILE: 'auth.json' };
+    expect(problemsOf(open)).toEqual([
+      expect.stringContaining('the key that seals lease tokens would be stored in ZooKeeper'),
+    ]);
+    const key = randomBytes(32).toString('base64');
+    expect(loadConfig({ ...open, POSTERN_LEASE_KEYS: key }).warnings).toEqual([]);
+    expect(loadConfig({ ...open, POSTERN_ZOOKEEPER_AUTH: 'a:b', POSTERN_ZOOKEEPER_TLS: 'true' }).warnings).toEqual([]);
+    expect(loadConfig({ ...open, POSTERN_HOST: '127.0.0.1' }).warnings).toEqual([]);
+    expect(loadConfig({ ...open, POSTERN_ZOOKEEPER: '127.0.0.1:2181,[::1]:2182/apps' }).warnings).toEqual([]);
+    expect(problemsOf({ ...open, POSTERN_ZOOKEEPER: '127.0.0.1:2181,zk2' })).toHaveLength(1);
+    expect(loadConfig({ ...open, POSTERN_INSECURE: 'true' }).warnings).toEqual([
+      expect.stringContaining('can read the key that seals lease tokens'),
+    ]);
   });
 
   it('is allowed with POSTERN_INSECURE, with a warning', () => {
@@ -201,6 +219,43 @@ describe('an address that others can reach', () => {
 
   it.each(['0.0.0.0', '::', '10.0.0.1', 'localhost.example.org', '127.0.0.1.example.org'])('is %s', (host) => {
     expect(isLoopback(host)).toBe(false);
+  });
+});
+
+describe('the way to ZooKeeper', () => {
+  const file = join(directory, 'pem');
+  writeFileSync(file, 'a certificate');
+
+  it.each(['POSTERN_ZOOKEEPER_TLS_CA', 'POSTERN_ZOOKEEPER_TLS_CERT'])('is not in the clear when %s is set', (name) => {
+    const files = { [name]: file, ...(name.endsWith('CERT') ? { POSTERN_ZOOKEEPER_TLS_KEY: file } : {}) };
+    expect(problemsOf(files)).toEqual([expect.stringContaining('need POSTERN_ZOOKEEPER_TLS=true')]);
+    expect(loadConfig({ ...files, POSTERN_ZOOKEEPER_TLS: 'true' }).warnings).toEqual([]);
+    expect(loadConfig({ ...files, POSTERN_INSECURE: 'true' }).warnings).toContainEqual(
+      expect.stringContaining('nothing is encrypted'),
+    );
+  });
+
+  it('is warned of when a password goes over it in the clear, but not on this machine', () => {
+    const warningsOf = (POSTERN_ZOOKEEPER: string): readonly string[] =>
+      loadConfig({ POSTERN_ZOOKEEPER_AUTH: 'a:b', POSTERN_ZOOKEEPER }).warnings;
+    expect(warningsOf('localhost:2181,[::1]:2182,127.0.0.1/apps')).toEqual([]);
+    for (const servers of ['zk1', '[fd00::1]:2181', '127.0.0.1:2181,zk2:2181/apps'])
+      expect(warningsOf(servers)).toEqual([
+        expect.stringContaining('POSTERN_ZOOKEEPER_AUTH is sent to ZooKeeper in the clear'),
+      ]);
+  });
+
+  it('takes its password from a file, without the newline at its end', () => {
+    const secret = join(directory, 'digest');
+    writeFileSync(secret, 'postern:a:b c\n');
+    expect(loadConfig({ POSTERN_ZOOKEEPER_AUTH_FILE: secret }).config.zookeeperAuth).toBe('postern:a:b c');
+    expect(problemsOf({ POSTERN_ZOOKEEPER_AUTH_FILE: secret, POSTERN_ZOOKEEPER_AUTH: 'a:b' })).toEqual([
+      'POSTERN_ZOOKEEPER_AUTH and POSTERN_ZOOKEEPER_AUTH_FILE are both set; set one of them.',
+    ]);
+    writeFileSync(secret, 'no-password\n');
+    const [problem] = problemsOf({ POSTERN_ZOOKEEPER_AUTH_FILE: secret });
+    expect(problem).toContain('it must be the path of a readable file with user:password');
+    expect(problem).not.toContain('no-password');
   });
 });
 

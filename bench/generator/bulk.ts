@@ -1,4 +1,7 @@
-/** What pushing many messages in one request gains: single pushes in the first half of the time, `things` at once in the second one. */
+/**
+ * What pushing many messages in one request gains: single pushes in the first half of the time, `things` at once in the
+ * second one.
+ */
 import { HttpConnection, requestText } from './http-connection.js';
 import type { Job } from './job.js';
 import { expect, posternHeaders } from './lock-clients.js';

@@ -1,6 +1,7 @@
 /**
- * What the depth of a queue costs: pairs of push and pop, and of claim and ack, at a depth of a thousand and at a great one in turns. Then the replica is
- * killed and started again: the first pop of one that knows nothing yet, and how long its event loop stands still for it.
+ * What the depth of a queue costs: pairs of push and pop, and of claim and ack, at a depth of a thousand and at a great
+ * one in turns. Then the replica is killed and started again: the first pop of one that knows nothing yet, and how long
+ * its event loop stands still for it.
  */
 import { fourLetterWord } from '../../scripts/lib/zookeeper.mjs';
 import { median } from '../statistics.js';

@@ -1,8 +1,18 @@
 /** Postern's own metrics, for what no other process can count. */
 import { HttpConnection, requestText } from './http-connection.js';
 import { parsed } from './lock-clients.js';
+import { sleep } from './meter.js';
 
+/** For so long a gateway answers with the page that it has made, and a little more. */
+const KEPT_MS = 1_050;
+/** By port: when the page was last asked for. */
+const askedAt = new Map<number, number>();
+
+/** @returns a page that was made after the call */
 export async function metricsOf(port: number): Promise<string> {
+  const keptForMs = (askedAt.get(port) ?? -Infinity) + KEPT_MS - performance.now();
+  if (keptForMs > 0) await sleep(keptForMs);
+  askedAt.set(port, performance.now());
   const http = await HttpConnection.open(port);
   try {
     return (await http.send(requestText('GET', '/metrics', ''))).body;

@@ -1,4 +1,7 @@
-/** Heartbeats of many leases over few connections. With a second replica each beat of a lease goes through the other one than the last. */
+/**
+ * Heartbeats of many leases over few connections. With a second replica each beat of a lease goes through the other one
+ * than the last.
+ */
 import { HttpConnection, requestText } from './http-connection.js';
 import type { Job, Target } from './job.js';
 import { etcdLease, parsed, posternHeaders, posternLease } from './lock-clients.js';

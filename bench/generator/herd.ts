@@ -1,7 +1,7 @@
 /**
- * A line of waiters that is let go: each that gets the lock gives it back at once. Measured from the holder's release to the last one's: what a hand-off
- * costs ZooKeeper, and the time. The comparison is the naive client that all textbooks warn of: everybody watches the one node and tries to make it when it
- * is gone.
+ * A line of waiters that is let go: each that gets the lock gives it back at once. Measured from the holder's release
+ * to the last one's: what a hand-off costs ZooKeeper, and the time. The comparison is the naive client that all
+ * textbooks warn of: everybody watches the one node and tries to make it when it is gone.
  */
 import { getJson, metricsOf, sumOf } from './exposition.js';
 import { HttpConnection, requestText } from './http-connection.js';
@@ -70,20 +70,27 @@ async function postern(job: Job, meter: Meter): Promise<void> {
   const after = await metricsOf(target.port);
   for (const one of await settled) if (one.status === 'rejected') meter.error(one.reason);
   if (granted !== things) meter.violation(`${granted} of ${things} waiters got the lock`);
-  const grown = (name: string, label?: string): number =>
-    (sumOf(after, name, label) - sumOf(before, name, label)) / things;
-  meter.figures['events / hand-off'] = grown('postern_watch_events_total');
-  meter.figures['ZooKeeper requests / hand-off'] = grown(REQUESTS);
-  for (const op of opsOf(after)) {
-    const perHandOff = grown(REQUESTS, `op="${op}"`);
-    if (perHandOff >= WORTH_A_COLUMN) meter.figures[`of them ${op}`] = perHandOff;
-  }
+  countPerHandOff(before, after, things, meter);
   meter.figures['drain, s'] = drainMs / 1_000;
   for (const { http, headers } of contenders) {
     expect(await http.send(requestText('DELETE', '/v1/leases/self', headers)), 204);
     http.close();
   }
   observer.close();
+}
+
+/** @param before the metrics of the replica before the line was let go */
+function countPerHandOff(before: string, after: string, handOffs: number, meter: Meter): void {
+  const grown = (name: string, label?: string): number =>
+    (sumOf(after, name, label) - sumOf(before, name, label)) / handOffs;
+  meter.figures['events / hand-off'] = grown('postern_watch_events_total');
+  meter.figures['ZooKeeper requests / hand-off'] = grown(REQUESTS);
+  // No line is let go without them.
+  if (grown(REQUESTS) === 0) meter.violation('no request to ZooKeeper was counted');
+  for (const op of opsOf(after)) {
+    const perHandOff = grown(REQUESTS, `op="${op}"`);
+    if (perHandOff >= WORTH_A_COLUMN) meter.figures[`of them ${op}`] = perHandOff;
+  }
 }
 
 function opsOf(metrics: string): string[] {

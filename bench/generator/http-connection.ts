@@ -1,6 +1,7 @@
 /**
- * A keep-alive HTTP/1.1 connection that costs the load generator as little as Node's sockets allow: one request at a time, the answer's head
- * searched rather than parsed. Text is taken as Latin-1, which all compared servers' answers are.
+ * A keep-alive HTTP/1.1 connection that costs the load generator as little as Node's sockets allow: one request at a
+ * time, the answer's head searched rather than parsed. Text is taken as Latin-1, which all compared servers' answers
+ * are.
  *
  * It reads what the compared servers send (Content-Length, chunked, neither for 204 and 304) and nothing else.
  */

@@ -39,13 +39,18 @@ export interface Job {
   readonly rate?: number;
   readonly warmUpSeconds: number;
   readonly seconds: number;
-  /** In place of times: so many operations to warm up, and so many that count. On a machine with other work the seconds would hold too few of them. */
+  /**
+   * In place of times: so many operations to warm up, and so many that count. On a machine with other work the seconds
+   * would hold too few of them.
+   */
   readonly operations?: { readonly warmUp: number; readonly measured: number };
   /** Processes whose CPU and memory are measured, by role. */
   readonly pids: Readonly<Record<string, number>>;
 }
 
-/** From the generator to the runner: kill the gateway and start it again on its port. The answer is a {@link Restarted}. */
+/**
+ * From the generator to the runner: kill the gateway and start it again on its port. The answer is a {@link Restarted}.
+ */
 export interface RestartRequest {
   readonly restart: true;
 }

@@ -1,6 +1,7 @@
 /**
- * Many leases at one replica, each heartbeated at a third of its TTL: does one end, and what do they cost? Then the replica is killed and started again, and
- * every lease is heartbeated through the new one, as fast as that goes: each has to be attached anew.
+ * Many leases at one replica, each heartbeated at a third of its TTL: does one end, and what do they cost? Then the
+ * replica is killed and started again, and every lease is heartbeated through the new one, as fast as that goes: each
+ * has to be attached anew.
  */
 import { readFileSync } from 'node:fs';
 import { usage } from '../processes.js';

@@ -1,4 +1,7 @@
-/** The text protocols of Redis and beanstalkd: a request, then one line, and a second one when the first announces a body. Bodies have no line ends. */
+/**
+ * The text protocols of Redis and beanstalkd: a request, then one line, and a second one when the first announces a
+ * body. Bodies have no line ends.
+ */
 import { connect, type Socket } from 'node:net';
 
 const HOST = '127.0.0.1';

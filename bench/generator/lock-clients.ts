@@ -1,4 +1,6 @@
-/** One way to take and give back a lock for each system: a client has a connection, and a lease or session, of its own. */
+/**
+ * One way to take and give back a lock for each system: a client has a connection, and a lease or session, of its own.
+ */
 import { HttpConnection, requestText, type Answer } from './http-connection.js';
 import type { System, Target } from './job.js';
 import { FLAGS, ZooKeeperConnection } from './zookeeper-connection.js';
@@ -113,8 +115,8 @@ async function webdis(target: Target): Promise<LockClient> {
 }
 
 /**
- * An ephemeral sequential node, made and deleted; with `listing` the children of the parent are read in the same write as the creation. Among
- * others in one line it waits for its predecessor.
+ * An ephemeral sequential node, made and deleted; with `listing` the children of the parent are read in the same write
+ * as the creation. Among others in one line it waits for its predecessor.
  */
 async function zookeeper(target: Target, listing: boolean): Promise<LockClient> {
   const session = await ZooKeeperConnection.open(target.port);

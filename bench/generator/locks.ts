@@ -1,6 +1,7 @@
 /**
- * Locks taken and given back, by clients that do nothing else (closed loop) or at a given rate (open loop: times count from when a pair was to
- * begin). Checked on the way: one holder at once (which can show only where it is held for a time), and fencing tokens that grow.
+ * Locks taken and given back, by clients that do nothing else (closed loop) or at a given rate (open loop: times count
+ * from when a pair was to begin). Checked on the way: one holder at once (which can show only where it is held for a
+ * time), and fencing tokens that grow.
  */
 import { metricsOf, sumOf } from './exposition.js';
 import type { Job } from './job.js';
@@ -18,7 +19,7 @@ export async function locks(job: Job, meter: Meter): Promise<void> {
   const clients = await Promise.all(Array.from({ length: job.clients }, () => lockClient(job.target)));
   const watched = Array.from({ length: job.things }, (): Watched => ({ holder: undefined, lastToken: 0 }));
   const pair = (client: LockClient, i: number, from: number): Promise<void> =>
-    onePair(client, i, i % job.things, watched[i % job.things] as Watched, from, job.holdMs, meter);
+    onePair(client, { i, lock: i % job.things, from, holdMs: job.holdMs }, watched[i % job.things] as Watched, meter);
 
   const before = await zooKeeperRequests(job);
   const work =
@@ -42,13 +43,19 @@ async function zooKeeperRequests({ target }: Job): Promise<number | undefined> {
   return sumOf(await metricsOf(target.port), 'postern_zookeeper_request_duration_seconds_count');
 }
 
+interface Pair {
+  /** Of the client. */
+  readonly i: number;
+  readonly lock: number;
+  /** When it was due, on the monotonic clock. */
+  readonly from: number;
+  readonly holdMs: number | undefined;
+}
+
 async function onePair(
   client: LockClient,
-  i: number,
-  lock: number,
+  { i, lock, from, holdMs }: Pair,
   watched: Watched,
-  from: number,
-  holdMs: number | undefined,
   meter: Meter,
 ): Promise<void> {
   try {

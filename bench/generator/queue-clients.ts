@@ -105,7 +105,10 @@ async function beanstalkd(target: Target): Promise<QueueClient> {
   };
 }
 
-/** A sequential znode made, and the oldest one that is known deleted: no listing, so less than any queue on ZooKeeper has to do. */
+/**
+ * A sequential znode made, and the oldest one that is known deleted: no listing, so less than any queue on ZooKeeper
+ * has to do.
+ */
 async function zookeeper(target: Target, { znodes }: QueueShared): Promise<QueueClient> {
   const session = await ZooKeeperConnection.open(target.port);
   const parent = `/${target.names}queue`;

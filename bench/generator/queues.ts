@@ -1,6 +1,6 @@
 /**
- * Clients that push a message and pop one, so that the depth stays. Checked: no message comes twice, and when the queue has been emptied at the end, none
- * is lost.
+ * Clients that push a message and pop one, so that the depth stays. Checked: no message comes twice, and when the queue
+ * has been emptied at the end, none is lost.
  */
 import type { Job } from './job.js';
 import { sleep, type Meter } from './meter.js';

@@ -1,4 +1,7 @@
-/** What a waiting request costs in memory, with its connection: many wait, nothing happens. The server is fresh and has nothing else to do. */
+/**
+ * What a waiting request costs in memory, with its connection: many wait, nothing happens. The server is fresh and has
+ * nothing else to do.
+ */
 import { usage } from '../processes.js';
 import { metricsOf, sumOf } from './exposition.js';
 import { inTurns, untilLinedUp } from './herd.js';

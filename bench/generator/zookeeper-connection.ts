@@ -1,11 +1,11 @@
 /**
- * A plain ZooKeeper session with as little on top as possible: requests are written when they are made and answered in order, many may be
- * under way. The records are written and cut by src/zookeeper; its sessions, deadlines and reconnects are not used, because what ZooKeeper
- * itself can do is what this is for.
+ * A plain ZooKeeper session with as little on top as possible: requests are written when they are made and answered in
+ * order, many may be under way. The records are written and cut by src/zookeeper; its sessions, deadlines and
+ * reconnects are not used, because what ZooKeeper itself can do is what this is for.
  */
 import { connect, type Socket } from 'node:net';
-import { FrameReader } from '../../src/zookeeper/frames.js';
-import { Reader, Writer } from '../../src/zookeeper/wire.js';
+import { FrameReader } from '../../src/zookeeper/connection/frames.js';
+import { Reader, Writer } from '../../src/zookeeper/connection/wire.js';
 
 const HOST = '127.0.0.1';
 const OPCODE = { create: 1, delete: 2, exists: 3, getChildren: 8, ping: 11 } as const;

@@ -1,4 +1,7 @@
-/** A client of one replica over one connection, which it opens again when the server has closed it. What is refused for a time is asked for again. */
+/**
+ * A client of one replica over one connection, which it opens again when the server has closed it. What is refused for
+ * a time is asked for again.
+ */
 import { HttpConnection, requestText, type Answer } from '../generator/http-connection.js';
 import { sleep } from '../generator/meter.js';
 import type { Tally } from './tally.js';

@@ -1,6 +1,7 @@
 /**
- * What has to stay level while the work is the same, and to be back when all has been given back. Margins are what a garbage collector, or a queue between two
- * moments, makes of a level; a leak of one in ten thousand operations shows beyond them in half an hour.
+ * What has to stay level while the work is the same, and to be back when all has been given back. Margins are what a
+ * garbage collector, or a queue between two moments, makes of a level; a leak of one in ten thousand operations shows
+ * beyond them in half an hour.
  */
 import { median } from '../statistics.js';
 import type { ReplicaSample, Sample } from './samples.js';

@@ -1,4 +1,7 @@
-/** The load of a soak: a process that does the work it is ordered to, tells of it when asked, and gives everything back at the end. */
+/**
+ * The load of a soak: a process that does the work it is ordered to, tells of it when asked, and gives everything back
+ * at the end.
+ */
 import { Contenders } from './contenders.js';
 import { SoakLeases } from './leases.js';
 import { Messages } from './messages.js';

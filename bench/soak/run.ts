@@ -3,8 +3,9 @@
  *
  *   npm run soak -- [--minutes 30] [--leases 5000] [--locks 500] [--contenders 3] [--messages 1000] [--out docs/soak]
  *
- * Two replicas as processes, a ZooKeeper with its data in memory, and a process for the load. Writes `<out>/README.md` and its charts, by default
- * into .cache/soak. The exit code is 1 when a level grew, something was left behind, or a promise was broken.
+ * Two replicas as processes, a ZooKeeper with its data in memory, and a process for the load. Writes `<out>/README.md`
+ * and its charts, by default into .cache/soak. The exit code is 1 when a level grew, something was left behind, or a
+ * promise was broken.
  */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,8 +1,8 @@
 /**
  * No child process outlives the process that started it.
  *
- * Two nets: on a normal exit, an `exit` listener kills what is left. When the parent itself is killed (SIGKILL, a crashed
- * test worker), no listener runs; then a watchdog of one `sh` sees its standard input end and kills the child.
+ * Two nets: on a normal exit, an `exit` listener kills what is left. When the parent itself is killed (SIGKILL, a
+ * crashed test worker), no listener runs; then a watchdog of one `sh` sees its standard input end and kills the child.
  */
 import { spawn } from 'node:child_process';
 

@@ -22,7 +22,8 @@ const CONFIG = {
   'autopurge.snapRetainCount': '3',
   'autopurge.purgeInterval': '1', // hours
 };
-const JVM_FLAGS = ['-Xmx512m', '-Dzookeeper.extendedTypesEnabled=true'];
+// Room for 500 transactions of the largest size; see docs/deploying.md.
+const JVM_FLAGS = ['-Xmx2g', '-Dzookeeper.extendedTypesEnabled=true'];
 
 const STALE_ENDS_WITHIN_MS = 10_000;
 
@@ -75,8 +76,8 @@ function portFrom(text) {
 }
 
 /**
- * Two servers on one data directory would destroy it, and ZooKeeper itself does not lock it. A server whose launcher has
- * died is ended; one whose launcher lives belongs to somebody.
+ * Two servers on one data directory would destroy it, and ZooKeeper itself does not lock it. A server whose launcher
+ * has died is ended; one whose launcher lives belongs to somebody.
  */
 async function endPredecessor(owner, home, log) {
   const text = await readFile(owner, 'utf8').catch(() => undefined);

@@ -7,7 +7,8 @@ const OUTPUT_KEPT_CHARS = 64_000; // the end of the output, where programs say w
  * @param {string} command
  * @param {readonly string[]} args
  * @param {{ timeoutMs: number, cwd?: string, env?: NodeJS.ProcessEnv }} options
- * @returns {Promise<{ code: number | null, output: string, problem?: string }>} `problem` is one line, absent when the exit code is 0
+ * @returns {Promise<{ code: number | null, output: string, problem?: string }>} `problem` is one line, absent when the
+ *   exit code is 0
  */
 export function run(command, args, { timeoutMs, cwd, env }) {
   return new Promise((resolve) => {

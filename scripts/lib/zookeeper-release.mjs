@@ -1,9 +1,10 @@
 /**
  * Gets an Apache ZooKeeper server, version 3.9 or 3.8, to run from the command line of this project.
  *
- * Sources, in turn: the cache of an earlier run, Maven, Apache's archive (checksum verified), an installed Debian package
- * (3.8), `apt-get install` as root on Debian. For the 3.8 line Debian's package comes first, because that is what its users run.
- * The cache is filled in a temporary directory and renamed, so that starts at the same time do not see half of it.
+ * Sources, in turn: the cache of an earlier run, Maven, Apache's archive (checksum verified), an installed Debian
+ * package (3.8), `apt-get install` as root on Debian. For the 3.8 line Debian's package comes first, because that is
+ * what its users run. The cache is filled in a temporary directory and renamed, so that starts at the same time do not
+ * see half of it.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { createWriteStream, existsSync } from 'node:fs';
@@ -30,7 +31,10 @@ const ARCHIVES = [
 ];
 
 const DEBIAN_JARS = '/usr/share/java';
-/** What Debian's zookeeper.jar needs to serve, log and speak TLS; its manifest names only some of them, and netty-all is hollow. */
+/**
+ * What Debian's zookeeper.jar needs to serve, log and speak TLS; its manifest names only some of them, and netty-all is
+ * hollow.
+ */
 const DEBIAN_COMPANIONS = [
   'zookeeper-jute.jar',
   'slf4j-api.jar',
@@ -120,7 +124,8 @@ async function fromMaven(home, version, log) {
 
 /**
  * The server's own pom marks three things `provided` or `optional` without which it does not start (metrics-core: a
- * NoClassDefFoundError in ServerMetrics), cannot snapshot with snappy, or does not log. Their versions come from its parent.
+ * NoClassDefFoundError in ServerMetrics), cannot snapshot with snappy, or does not log. Their versions come from its
+ * parent.
  */
 function pomFor(version) {
   const needed = [

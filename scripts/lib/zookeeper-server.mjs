@@ -24,6 +24,8 @@ const JVM = [
   '-XX:-UsePerfData',
   '-Djava.net.preferIPv4Stack=true',
   '-Dzookeeper.admin.enableServer=false',
+  // With it the end of a session that owns very much is written to the log, and no server can read that any more (ZOOKEEPER-4306).
+  '-Dzookeeper.closeSessionTxn.enabled=false',
 ];
 
 /**
@@ -41,21 +43,7 @@ export async function startZooKeeperServer(options) {
   await assertPortFree(clientPort);
 
   const logFile = join(dataDir, 'zookeeper.log');
-  const log = openSync(logFile, 'a');
-  const child = spawn(
-    options.java,
-    [
-      ...JVM,
-      ...(options.jvmFlags?.some((flag) => flag.startsWith('-Xmx')) ? [] : ['-Xmx256m']),
-      ...(options.jvmFlags ?? []),
-      '-cp',
-      [confDir, options.classpath].join(delimiter),
-      'org.apache.zookeeper.server.quorum.QuorumPeerMain',
-      join(confDir, 'zoo.cfg'),
-    ],
-    { cwd: dataDir, stdio: ['ignore', log, log], detached: options.ownProcessGroup ?? false },
-  );
-  closeSync(log);
+  const child = spawnServer(options, { dataDir, confDir, logFile });
   /** @type {Promise<import('./zookeeper.mjs').Exit>} */
   const exited = new Promise((done) => {
     child.once('error', (error) => done({ code: null, signal: null, error }));
@@ -95,6 +83,29 @@ export async function startZooKeeperServer(options) {
     }
   }
   return server;
+}
+
+/**
+ * @param {import('./zookeeper.mjs').ServerOptions} options
+ * @param {{ dataDir: string, confDir: string, logFile: string }} where
+ */
+function spawnServer(options, { dataDir, confDir, logFile }) {
+  const log = openSync(logFile, 'a');
+  const child = spawn(
+    options.java,
+    [
+      ...JVM,
+      ...(options.jvmFlags?.some((flag) => flag.startsWith('-Xmx')) ? [] : ['-Xmx256m']),
+      ...(options.jvmFlags ?? []),
+      '-cp',
+      [confDir, options.classpath].join(delimiter),
+      'org.apache.zookeeper.server.quorum.QuorumPeerMain',
+      join(confDir, 'zoo.cfg'),
+    ],
+    { cwd: dataDir, stdio: ['ignore', log, log], detached: options.ownProcessGroup ?? false },
+  );
+  closeSync(log);
+  return child;
 }
 
 /** @param {string} confDir @param {string} dataDir @param {import('./zookeeper.mjs').ServerOptions} options */

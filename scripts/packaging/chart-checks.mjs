@@ -14,12 +14,14 @@ const VALUES = join(CHART, 'ci');
 export const EXAMPLES = join(ROOT, 'helm', 'examples');
 const [OLDEST = ''] = KUBERNETES_VERSIONS;
 const HELM_MS = 60_000;
+const ZOOKEEPER_PORT = 2181;
 const TEMPLATE_BYTES_MAX = 16 * 1_048_576;
 
 /** What must not be installed, and words of the sentence that says why. */
 const REFUSED = [
   { values: ['zookeeper.connectString='], says: 'zookeeper.connectString is empty' },
   { values: ['auth.insecure=false'], says: 'there are no API keys' },
+  { values: ['auth.insecure=false', 'auth.secret=keys'], says: 'set leaseKeys.secret or zookeeper.authSecret' },
   { values: ['auth.oidc.issuer=https://login.example.org'], says: 'auth.oidc.audience' },
   { values: ['auth.oidc.audience[0]=postern'], says: 'without auth.oidc.issuer' },
   { values: ['auth.oidc.issuer=login.example.org'], says: 'issuer' },
@@ -32,6 +34,9 @@ const REFUSED = [
   { values: ['auth.keys[0].id=a', 'auth.keys[0].hash=secret', 'auth.keys[0].namespaces=*'], says: 'hash' },
   { values: ['zookeeper.tls.clientCertificate=true'], says: 'zookeeper.tls.secret' },
   { values: ['ingress.enabled=true'], says: 'ingress.host' },
+  { values: ['ingress.enabled=true', 'ingress.host=postern.example.org'], says: 'networkPolicy.clients' },
+  { values: ['service.type=LoadBalancer'], says: 'networkPolicy.clients' },
+  { values: ['serviceMonitor.enabled=true'], says: 'networkPolicy.scrapers' },
 ];
 
 export const chartChecks = [
@@ -39,7 +44,9 @@ export const chartChecks = [
   { name: 'chart: refuses values that could not work', check: refuses },
   { name: 'chart: gives what Kubernetes and the Prometheus operator take', check: conforms },
   { name: 'chart: pods are not root, write nowhere, and are probed without ZooKeeper', check: checkPods },
+  { name: 'chart: nobody but those who are named reaches a pod, and it reaches ZooKeeper', check: checkNetwork },
   { name: 'chart: settings are those of the gateway', check: checkSettings },
+  { name: 'chart: a setting that is emptied is left to the gateway', check: checkEmptied },
 ];
 
 function valueFiles() {
@@ -161,6 +168,25 @@ async function checkPods() {
   return `${pods.length} pods`;
 }
 
+async function checkNetwork() {
+  const files = await valueFiles();
+  for (const file of files) {
+    const wrong = (/** @type {string} */ what) => new Error(`${file}: ${what}`);
+    const objects = objectsOf(await template(file));
+    const policy = objects.find(({ kind }) => kind === 'NetworkPolicy');
+    if (policy === undefined) throw wrong('has no network policy');
+    for (const { from = [], ports } of policy.spec.ingress)
+      if (from.length === 0) throw wrong(`everybody reaches ${ports[0].port}`);
+    const deployment = podsOf(objects).find(({ name }) => name.startsWith('Deployment'));
+    const { value } = deployment?.pod.containers[0].env.find(({ name }) => name === 'POSTERN_ZOOKEEPER');
+    const servers = value.split('/')[0].split(',');
+    const wanted = [...new Set(servers.map((server) => Number(/:(\d+)$/.exec(server)?.[1] ?? ZOOKEEPER_PORT)))].join();
+    const open = policy.spec.egress[0].ports.map(({ port }) => port).join();
+    if (open !== wanted) throw wrong(`ZooKeeper is at ${wanted}, open are ${open}`);
+  }
+  return `${files.length} value files`;
+}
+
 /** Every variable that the chart sets is one that the gateway reads, with the default that the gateway has. */
 async function checkSettings() {
   const readme = await readFile(join(ROOT, 'README.md'), 'utf8');
@@ -178,11 +204,39 @@ async function checkSettings() {
   for (const { name } of variables) if (!known.has(name)) throw new Error(`${name} is not a setting of the gateway`);
   const { settings } = parse(await readFile(join(CHART, 'values.yaml'), 'utf8'));
   for (const [key, value] of Object.entries(settings)) {
-    const name = `POSTERN_${key.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`;
+    const name = variableOf(key);
     if (!known.has(name)) throw new Error(`settings.${key} is not a setting of the gateway`);
     const fallback = known.get(name) ?? '';
-    if (String(value) !== fallback)
+    if (String(value ?? '') !== fallback)
       throw new Error(`settings.${key} is ${value}; the gateway's default is ${fallback}`);
   }
   return `${new Set(variables.map(({ name }) => name)).size} variables`;
+}
+
+/** And the pod gives a gateway that stops the time that it takes by these defaults. A 0 is no emptied value. */
+async function checkEmptied() {
+  const podWith = async (/** @type {readonly string[]} */ sets) => {
+    const pods = podsOf(objectsOf(await template('smallest.yaml', { sets })));
+    return pods.find(({ name }) => name.startsWith('Deployment'))?.pod;
+  };
+  const { settings } = parse(await readFile(join(CHART, 'values.yaml'), 'utf8'));
+  const nulls = Object.keys(settings).map((key) => `settings.${key}=null`);
+  const variables = Object.keys(settings).map(variableOf);
+  for (const { name, value } of (await podWith(nulls)).containers[0].env)
+    if (variables.includes(name) && (value ?? '') !== '') throw new Error(`${name} is emptied, but is "${value}"`);
+  const { terminationGracePeriodSeconds: usual } = await podWith([]);
+  for (const { seconds, sets } of [
+    { seconds: usual, sets: nulls },
+    { seconds: usual, sets: ['settings.drainPauseMs=null'] },
+    { seconds: 10, sets: ['settings.drainPauseMs=0', 'settings.drainMs=0'] },
+  ]) {
+    const { terminationGracePeriodSeconds: given } = await podWith(sets);
+    if (given !== seconds) throw new Error(`${sets.join(', ')}: ${given} seconds to stop, not ${seconds}`);
+  }
+  return `${variables.length} settings`;
+}
+
+/** @param {string} key of `settings` in the values */
+function variableOf(key) {
+  return `POSTERN_${key.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`;
 }

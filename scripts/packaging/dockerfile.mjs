@@ -1,7 +1,8 @@
 /**
- * A Dockerfile, read, and its stages performed in plain directories: what a container engine would do with it, on a machine
- * that has none. The base images are not there, so a RUN finds the programs of this machine (and the Node that is handed in),
- * and must keep to paths below its WORKDIR. An instruction that is not known here is an error, never skipped.
+ * A Dockerfile, read, and its stages performed in plain directories: what a container engine would do with it, on a
+ * machine that has none. The base images are not there, so a RUN finds the programs of this machine (and the Node that
+ * is handed in), and must keep to paths below its WORKDIR. An instruction that is not known here is an error, never
+ * skipped.
  */
 import { cp, mkdir, readdir, readFile, stat } from 'node:fs/promises';
 import { dirname, join, relative, resolve, sep } from 'node:path';
@@ -14,20 +15,29 @@ const DESCRIPTIONS = ['LABEL', 'EXPOSE', 'STOPSIGNAL', 'HEALTHCHECK', 'ENTRYPOIN
 
 /**
  * @typedef {{ keyword: string, text: string, line: number }} Instruction
- * @typedef {{ name: string, base: string, instructions: Instruction[] }} Stage
- * @typedef {{ root: string, workdir: string, env: Record<string, string>, user: string, entrypoint: string[], healthcheck: string[] }} Image
+ * @typedef {{ name: string, base: string, argument: string | undefined, instructions: Instruction[] }} Stage
+ * @typedef {{ root: string, workdir: string, env: Record<string, string>, user: string, entrypoint: string[],
+ *   healthcheck: string[] }} Image
  */
 
-/** @param {string} text @returns {Stage[]} */
+/** `argument` of a stage is the ARG that names its base. @param {string} text @returns {Stage[]} */
 export function readDockerfile(text) {
   /** @type {Stage[]} */
   const stages = [];
+  /** @type {Map<string, string>} */
+  const defaults = new Map();
   for (const { keyword, text: rest, line } of instructionsOf(text)) {
-    if (keyword === 'FROM') {
-      const [base = '', as, name] = rest.split(/\s+/);
+    if (keyword === 'ARG' && stages.length === 0) {
+      const [, name = '', value = ''] = /^(\w+)=(\S+)$/.exec(rest) ?? [];
+      defaults.set(name, value);
+    } else if (keyword === 'FROM') {
+      const [from = '', as, name] = rest.split(/\s+/);
+      const argument = /^\$\{(\w+)\}$/.exec(from)?.[1];
+      const base = argument === undefined ? from : defaults.get(argument);
+      if (base === undefined) throw new Error(`line ${line}: there is no ARG ${argument} before the first FROM`);
       if (as !== undefined && as.toUpperCase() !== 'AS')
         throw new Error(`line ${line}: FROM ${rest} is not understood`);
-      stages.push({ name: name ?? `${stages.length}`, base, instructions: [] });
+      stages.push({ name: name ?? `${stages.length}`, base, argument, instructions: [] });
     } else {
       const stage = stages.at(-1);
       if (stage === undefined) throw new Error(`line ${line}: ${keyword} stands before the first FROM`);

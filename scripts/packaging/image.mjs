@@ -1,7 +1,7 @@
 /**
- * The container image: its Dockerfile performed in a clean directory, and the result run as a container would run it: by the
- * number of a user who may write nowhere and, where this machine allows it, with that directory as its root, in which there
- * is nothing but Node, the C library and the gateway.
+ * The container image: its Dockerfile performed in a clean directory, and the result run as a container would run it:
+ * by the number of a user who may write nowhere and, where this machine allows it, with that directory as its root, in
+ * which there is nothing but Node, the C library and the gateway.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -126,7 +126,18 @@ export async function untilHealthy(image, started, settings, path) {
 /** What the Dockerfile itself must be, before anything is performed. */
 export async function lintDockerfile() {
   await must(await tools.hadolint(), ['--failure-threshold', 'info', join(ROOT, 'Dockerfile')]);
-  const last = readDockerfile(await readFile(join(ROOT, 'Dockerfile'), 'utf8')).at(-1);
+  const stages = readDockerfile(await readFile(join(ROOT, 'Dockerfile'), 'utf8'));
+  const deploying = await readFile(join(ROOT, 'docs', 'deploying.md'), 'utf8');
+  for (const { name, base, argument, instructions } of stages) {
+    if (argument === undefined)
+      throw new Error(`the stage ${name} stands on ${base}, for which no build can give a digest`);
+    if (!deploying.includes(`--build-arg ${argument}=${base}@`))
+      throw new Error(`docs/deploying.md does not say how ${argument} gets the digest of ${base}`);
+    for (const { keyword, text } of instructions)
+      if (keyword === 'RUN' && /\bnpm (ci|install)\b/.test(text) && !text.includes('--ignore-scripts'))
+        throw new Error(`RUN ${text} runs what packages bring to be run`);
+  }
+  const last = stages.at(-1);
   const of = (keyword) => last?.instructions.filter((instruction) => instruction.keyword === keyword) ?? [];
   if (!/distroless/.test(last?.base ?? ''))
     throw new Error(`the last stage stands on ${last?.base}, which may have a shell`);

@@ -1,6 +1,6 @@
 /**
- * The whole of it in motion: a pair of replicas behind the balancer under load, scraped by Prometheus. Its rules evaluate, the
- * queries of the dashboard find something, and a replica that is gone is noticed.
+ * The whole of it in motion: a pair of replicas behind the balancer under load, scraped by Prometheus. Its rules
+ * evaluate, the queries of the dashboard find something, and a replica that is gone is noticed.
  */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';

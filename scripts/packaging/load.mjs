@@ -1,6 +1,6 @@
 /**
- * Traffic of every kind, so that there is something to measure: clients that contend for locks, permits, leadership and messages,
- * heartbeat, write, vote, look, and are refused.
+ * Traffic of every kind, so that there is something to measure: clients that contend for locks, permits, leadership and
+ * messages, heartbeat, write, vote, look, and are refused.
  */
 const CLIENTS = 6;
 const TTL_MS = 5_000;
@@ -11,8 +11,9 @@ const SHORT_TTL_MS = 1_000;
 /**
  * Runs `during` while clients are busy at `url`.
  * @template T @param {string} url @param {() => Promise<T>} during
- * @returns {Promise<{ answered: Record<string, number> }>} how many answers had which status; `cut` counts requests whose
- *   connection ended without an answer and that were repeated, as clients have to, `none` those that got none again
+ * @returns {Promise<{ answered: Record<string, number> }>} how many answers had which status; `cut` counts requests
+ *   whose connection ended without an answer and that were repeated, as clients have to, `none` those that got none
+ *   again
  */
 export async function withLoad(url, during) {
   /** @type {Record<string, number>} */

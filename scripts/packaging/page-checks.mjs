@@ -1,7 +1,7 @@
 /// <reference lib="dom" />
 /**
- * The pages that a replica serves, in a browser: everything of the contract is there, nothing comes from elsewhere or is stopped by the
- * policy of the page, and a telephone shows it without moving it sideways.
+ * The pages that a replica serves, in a browser: everything of the contract is there, nothing comes from elsewhere or
+ * is stopped by the policy of the page, and a telephone shows it without moving it sideways.
  */
 import { mkdtemp, readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -22,9 +22,15 @@ async function runDeployment() {
   const [deployment] = objects.filter(({ kind }) => kind === 'Deployment');
   const { spec } = deployment.spec.template;
   const ports = { http: await freePort(), ops: await freePort() };
+  // What the chart's README has the operator make.
+  const leaseKeys = {
+    kind: 'Secret',
+    metadata: { name: 'coordination-lease-keys' },
+    data: { 'lease-keys': Buffer.from(randomBytes(32).toString('base64')).toString('base64') },
+  };
   const pod = await startPod(spec, {
     image,
-    objects,
+    objects: [...objects, leaseKeys],
     replace: {
       POSTERN_HOST: '127.0.0.1',
       POSTERN_PORT: String(ports.http),

@@ -1,7 +1,7 @@
 /**
- * Pods as processes of this machine: native sidecars first, each until its startup probe passes, then the containers to their
- * end, then the sidecars are stopped. Environment, commands and mounted files are those of the manifest; addresses are
- * replaced, for there is no cluster network.
+ * Pods as processes of this machine: native sidecars first, each until its startup probe passes, then the containers to
+ * their end, then the sidecars are stopped. Environment, commands and mounted files are those of the manifest;
+ * addresses are replaced, for there is no cluster network.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -16,9 +16,9 @@ const ENDS_WITHIN_MS = 120_000;
 
 /**
  * @typedef {{ name: string, code: number | null, output: string }} Ended
- * @typedef {{ image: import('./dockerfile.mjs').Image, objects: any[], replace: Record<string, string>, secrets?: Record<string, string> }} World
- *   `objects` are where ConfigMaps and Secrets are looked for; `replace` gives variables of the environment other values;
- *   `secrets` are those that the manifest only names, as `name/key`
+ * @typedef {{ image: import('./dockerfile.mjs').Image, objects: any[], replace: Record<string, string>, secrets?:
+ *   Record<string, string> }} World `objects` are where ConfigMaps and Secrets are looked for; `replace` gives
+ *   variables of the environment other values; `secrets` are those that the manifest only names, as `name/key`
  */
 
 /**
@@ -85,7 +85,11 @@ function startContainer(container, world) {
   const isOurs = /(^|\/)postern[:@]/.test(container.image);
   const words = [...(container.command ?? (isOurs ? image.entrypoint : [])), ...(container.args ?? [])];
   const mounts = (container.volumeMounts ?? []).map(({ name, mountPath }) => [mountPath, volumes.get(name)]);
-  const outside = (text) => mounts.reduce((path, [inside, dir]) => path.replaceAll(`${inside}/`, `${dir}/`), text);
+  // In one pass: where these directories are may look like another mount.
+  const outside = (text) => {
+    const [inside, dir] = mounts.find(([path]) => text.startsWith(`${path}/`)) ?? [];
+    return inside === undefined ? text : `${dir}${text.slice(inside.length)}`;
+  };
   const mounted = Object.fromEntries(Object.entries(env).map(([name, value]) => [name, outside(value)]));
   // What is mounted would not be seen from a root of its own.
   if (isOurs) return startInImage(image, words.map(outside), mounted, { confined: mounts.length === 0 });
@@ -119,7 +123,11 @@ function environmentOf(container, { replace, secrets = {} }) {
   return { ...Object.fromEntries(own), ...replace };
 }
 
-async function writeVolume(dir, { name, configMap, secret }, objects) {
+async function writeVolume(dir, { name, configMap, secret, emptyDir }, objects) {
+  if (emptyDir) {
+    await mkdir(join(dir, name));
+    return join(dir, name);
+  }
   const [kind, wanted] = configMap ? ['ConfigMap', configMap.name] : ['Secret', secret?.secretName];
   const object = objects.find((candidate) => candidate.kind === kind && candidate.metadata.name === wanted);
   if (object === undefined) throw new Error(`volume ${name}: there is no ${kind} ${wanted}`);

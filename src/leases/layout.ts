@@ -1,30 +1,45 @@
 /**
  * Where everything lies in ZooKeeper, below the configured root:
  *
- *   <root>/lease-key                                   the sealing key, when none is configured (persistent)
- *   <root>/housekeeper                                 which replica cleans up (ephemeral, of its control session)
- *   <root>/revocations/<leaseId>/<holdId>              what was asked back, or taken away (persistent, until the lease has ended)
- *   <root>/pending-revocations/<breakAt>.<leaseId>.<holdId>        the same while it is pending: what replicas watch (persistent)
+ *   <root>/lease-key                                   the sealing key, if none is configured (persistent)
+ *   <root>/clock                                       written to learn the ensemble's time, and for nothing else
+ *                                                      (persistent)
+ *   <root>/housekeeper                                 the replica that cleans up (ephemeral, of its control session)
+ *   <root>/revocations/<leaseId>/<holdId>              a hold asked back, or taken away (persistent, until the lease
+ *                                                      has ended)
+ *   <root>/pending-revocations/<breakAt>.<leaseId>.<holdId>        the same while it is pending: what replicas watch
+ *                                                                  (persistent)
  *   <root>/ns/<namespace>/leases/<bb>/<leaseId>        one per lease (ephemeral, of the lease's session)
  *   <root>/ns/<namespace>/requests/<bb>/<hash>         finds a lease again by its creator's requestId (ephemeral)
- *   <root>/ns/<namespace>/locks/<name>/_c_<guid>-lock-<sequence>   a contender in line (ephemeral), also under rwlocks, semaphores, elections
- *                                                      (there with a tail: see recipes/candidate-tail.ts)
- *   <root>/ns/<namespace>/lock-delays/locks/<name>/<holdId>        a hold with a lock-delay (persistent, outlives it by the delay), also rwlocks
+ *   <root>/ns/<namespace>/locks/<name>/_c_<guid>-lock-<sequence>   a contender in line (ephemeral), also under rwlocks,
+ *                                                                  semaphores, elections
+ *                                                      (there with a tail: see recipes/line/candidate-tail.ts)
+ *   <root>/ns/<namespace>/lock-delays/locks/<name>/<holdId>        a hold with a lock-delay (persistent, outlives it by
+ *                                                                  the delay), also rwlocks
  *   <root>/ns/<namespace>/lock-delays/leases/<leaseId>             the lease asked for lock-delays (ephemeral)
  *   <root>/ns/<namespace>/groups/<name>/<member>       a member of a group (ephemeral)
- *   <root>/ns/<namespace>/shares/<group>/<of>          how so many parts were last divided among a group's members (persistent)
- *   <root>/ns/<namespace>/config/<key>                 a key of the configuration, whose name may have slashes (persistent)
- *   <root>/ns/<namespace>/transactions/<bb>/<id>       a transaction (persistent), with those who take part below it (ephemeral)
- *   <root>/ns/<namespace>/open-transactions/<id>       of those that are to be looked after (persistent)
- *   <root>/ns/<namespace>/barriers/<name>              a barrier that is raised (persistent)
- *   <root>/ns/<namespace>/queues/<name>                which queue has that name, and how it is configured (persistent)
- *   <root>/ns/<namespace>/queue-data/<id>              what is in it: see recipes/queue/queue-paths.ts (persistent)
+ *   <root>/ns/<namespace>/shares/<group>/<of>          how that many parts were last divided among the group's
+ *                                                      members (persistent)
+ *   <root>/ns/<namespace>/config/<key>                 a configuration key, which may have slashes (persistent)
+ *   <root>/ns/<namespace>/transactions/<bb>/<id>       a transaction (persistent), with its participants below it
+ *                                                      (ephemeral)
+ *   <root>/ns/<namespace>/open-transactions/<id>       marks a transaction to be looked after (persistent)
+ *   <root>/ns/<namespace>/barriers/<name>              a raised barrier (persistent)
+ *   <root>/ns/<namespace>/barrier-turns/<bb>           its version counts the raisings and liftings of all barriers
+ *                                                      with that hash (persistent)
+ *   <root>/ns/<namespace>/queues/<name>                the id and configuration of the queue with that name
+ *                                                      (persistent)
+ *   <root>/ns/<namespace>/queue-turns/<bb>             its version counts the creations, configurations and
+ *                                                      deletions of all queues with that hash (persistent)
+ *   <root>/ns/<namespace>/queue-data/<id>              its content: see recipes/queue/paths.ts (persistent)
  *   <root>/ns/<namespace>/counters/<name>              a counter (persistent)
- *   <root>/ns/<namespace>/counter-marks/<bb>/<hash>    an operation on one that may be repeated (persistent, for some minutes)
- *   <root>/ns/<namespace>/double-barriers/<name>/<member>          a member of a double barrier (ephemeral), and its round, `ready` (persistent)
+ *   <root>/ns/<namespace>/counter-marks/<bb>/<hash>    a repeatable operation on a counter (persistent, for some
+ *                                                      minutes)
+ *   <root>/ns/<namespace>/double-barriers/<name>/<member>          a member of a double barrier (ephemeral), and its
+ *                                                                  round, `ready` (persistent)
  *
- * `bb` are the first two hex digits: 256 directories, so that no listing has more than a few thousand names
- * at a million leases. Names were checked at the edge and are safe as path components.
+ * `bb` are the first two hex digits: 256 directories, so that no listing exceeds a few thousand names at a million
+ * leases. Names were checked at the edge and are safe as path components.
  */
 import { createHash } from 'node:crypto';
 import { baseName, join, parentOf } from '../zookeeper/paths.js';
@@ -34,16 +49,16 @@ export const DEFAULT_NAMESPACE = 'default';
 /** First characters of an id that name its directory. */
 export const BUCKET_DIGITS = 2;
 
-/** What is a line of contenders; the names of their directories are the plurals. */
+/** The kinds of lines of contenders; their directories are named by the plurals. */
 export const LINE_KINDS = ['lock', 'rwlock', 'semaphore', 'election'] as const;
 export type LineKind = (typeof LINE_KINDS)[number];
 
-/** Those in which holds may have a lock-delay. */
+/** The kinds in which holds may have a lock-delay. */
 export const DELAYED_KINDS = ['lock', 'rwlock'] as const satisfies readonly LineKind[];
 
 const LOCK_DELAYS = 'lock-delays';
 
-/** Where the marks of holds with a lock-delay lie, of the line with this directory. */
+/** The directory of the lock-delay marks of the line in this directory. */
 export function lockDelaysOf(line: string): string {
   const lines = parentOf(line);
   return join(join(join(parentOf(lines), LOCK_DELAYS), baseName(lines)), baseName(line));
@@ -58,6 +73,10 @@ export class Layout {
 
   get leaseKey(): string {
     return join(this.root, 'lease-key');
+  }
+
+  get clock(): string {
+    return join(this.root, 'clock');
   }
 
   get housekeeper(): string {
@@ -108,7 +127,7 @@ export class Layout {
     return join(this.namespace(namespace), 'requests', hash.slice(0, BUCKET_DIGITS), hash);
   }
 
-  /** All that is known of lock-delays in a namespace; in it a directory for the lines of each kind, named as `lines`. */
+  /** Everything about lock-delays in a namespace: a directory for the lines of each kind, named as by `lines`. */
   lockDelays(namespace: string): string {
     return join(this.namespace(namespace), LOCK_DELAYS);
   }
@@ -117,7 +136,7 @@ export class Layout {
     return join(this.lockDelays(namespace), `${kind}s`);
   }
 
-  /** There while a lease lives that has asked for lock-delays. */
+  /** Exists while a lease lives that has asked for lock-delays. */
   delayedLease(namespace: string, leaseId: string): string {
     return join(this.lockDelays(namespace), 'leases', leaseId);
   }
@@ -140,7 +159,7 @@ export class Layout {
     return join(this.groups(namespace), name);
   }
 
-  /** Of all groups; beside them, because whatever lies in a group's directory is one of its members. */
+  /** The shares of all groups; beside the groups, because every node in a group's directory is a member. */
   allShares(namespace: string): string {
     return join(this.namespace(namespace), 'shares');
   }
@@ -186,6 +205,11 @@ export class Layout {
     return join(this.barriers(namespace), name);
   }
 
+  /** The node that every raising and lifting of a barrier with this hash writes: one per bucket, and they stay. */
+  barrierTurn(namespace: string, name: string): string {
+    return this.#turn(namespace, 'barrier-turns', name);
+  }
+
   /** The directory of the names of all queues. */
   queues(namespace: string): string {
     return join(this.namespace(namespace), 'queues');
@@ -195,7 +219,12 @@ export class Layout {
     return join(this.queues(namespace), name);
   }
 
-  /** Where the queues' contents are, under an id of their own: a name that is used again begins empty. */
+  /** As `barrierTurn`: written by whatever creates, configures or deletes a queue with this hash. */
+  queueTurn(namespace: string, name: string): string {
+    return this.#turn(namespace, 'queue-turns', name);
+  }
+
+  /** The queues' contents, under ids of their own: a name that is used again begins empty. */
   queueContents(namespace: string): string {
     return join(this.namespace(namespace), 'queue-data');
   }
@@ -216,7 +245,9 @@ export class Layout {
     return join(this.namespace(namespace), 'counter-marks');
   }
 
-  /** @param id what the operation is known by; its hash is in hex digits, so that the directories are as many as everywhere */
+  /**
+   * @param id identifies the operation; its hash is in hex digits, so that there are as many directories as elsewhere
+   */
   counterMark(namespace: string, id: string): string {
     const hash = createHash('sha256').update(id).digest('hex').slice(0, 32);
     return join(this.counterMarks(namespace), hash.slice(0, BUCKET_DIGITS), hash);
@@ -228,5 +259,10 @@ export class Layout {
 
   doubleBarrier(namespace: string, name: string): string {
     return join(this.doubleBarriers(namespace), name);
+  }
+
+  #turn(namespace: string, of: string, name: string): string {
+    const hash = createHash('sha256').update(name).digest('hex');
+    return join(join(this.namespace(namespace), of), hash.slice(0, BUCKET_DIGITS));
   }
 }

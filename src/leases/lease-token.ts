@@ -1,32 +1,33 @@
 /**
- * The lease token: everything a replica needs to carry on with a lease, sealed so that only replicas can read it.
+ * The lease token: everything a replica needs to continue with a lease, sealed so that only replicas can read it.
  *
  *   "lt1." base64url( key id (4) | nonce (12) | AES-256-GCM( payload ) | tag (16) )
  *   payload: version (1) | session id (8) | password (16) | lease secret (16) | ttl (4) | issued (8) |
  *            namespace, principal, label: length (2) and UTF-8 each
  *
- * The session id and password *are* the lease, so they never leave the gateway unsealed: whoever knows the id
- * can compute the password. What clients see of a lease is `leaseId`, an HMAC under the lease secret.
+ * The session id and password *are* the lease, so they never leave the gateway unsealed: whoever knows the id can
+ * compute the password. Clients see a lease as its `leaseId`, an HMAC under the lease secret.
  *
  * Keys rotate: the first key of the ring seals, every key opens. Pure: no I/O.
  */
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto';
-import { kept } from '../zookeeper/session-identity.js';
+import { kept } from '../zookeeper/connection/session-identity.js';
 
 export const KEY_BYTES = 32;
-const PREFIX = 'lt1.';
+/** The prefix of every token. */
+export const LEASE_TOKEN_PREFIX = 'lt1.';
 const KEY_ID_BYTES = 4;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 const PAYLOAD_VERSION = 1;
-/** Longer ones were not made by us: the longest has 3 texts of 200 characters, each up to 4 bytes. */
+/** Longer tokens are not genuine: the longest has 3 texts of 200 characters, each up to 4 bytes. */
 export const LEASE_TOKEN_MAX = 4_096;
 const ASSOCIATED_DATA = Buffer.from('postern lease token 1');
 
 export interface LeaseGrant {
   sessionId: Buffer;
   sessionPassword: Buffer;
-  /** Random, never shown: leaseId and the names of the lease's znodes are keyed with it. */
+  /** Random, never shown: it keys the leaseId and the names of the lease's znodes. */
   secret: Buffer;
   ttlMs: number;
   /** Epoch ms. */
@@ -51,20 +52,39 @@ export class KeyRing {
   }
 
   seal(grant: LeaseGrant): string {
-    const { id, key } = this.#keys[0] as Key;
-    const nonce = randomBytes(NONCE_BYTES);
-    const cipher = createCipheriv('aes-256-gcm', key, nonce).setAAD(ASSOCIATED_DATA);
-    const sealed = Buffer.concat([cipher.update(encode(grant)), cipher.final()]);
-    return PREFIX + Buffer.concat([id, nonce, sealed, cipher.getAuthTag()]).toString('base64url');
+    return LEASE_TOKEN_PREFIX + this.sealBytes(encode(grant), ASSOCIATED_DATA).toString('base64url');
   }
 
   /**
-   * @returns undefined when the token was not sealed under any key of the ring, or was changed on its way.
-   * `stale`: it opens, but under a key that no longer seals, so the client should be given a new one.
+   * @returns undefined if the token was not sealed under any key of the ring, or was altered. `stale`: it opens, but
+   *   under a key that no longer seals, so the client should get a new one
    */
   open(token: string): { grant: LeaseGrant; stale: boolean } | undefined {
-    if (!token.startsWith(PREFIX) || token.length > LEASE_TOKEN_MAX) return undefined;
-    const bytes = Buffer.from(token.slice(PREFIX.length), 'base64url');
+    if (!token.startsWith(LEASE_TOKEN_PREFIX) || token.length > LEASE_TOKEN_MAX) return undefined;
+    const text = token.slice(LEASE_TOKEN_PREFIX.length);
+    const bytes = Buffer.from(text, 'base64url');
+    // Decoding skips what it cannot read, so one token would have endlessly many spellings.
+    if (bytes.toString('base64url') !== text) return undefined;
+    const opened = this.openBytes(bytes, ASSOCIATED_DATA);
+    if (opened === undefined) return undefined;
+    try {
+      return { grant: decode(opened.payload), stale: opened.stale };
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** @param purpose bytes sealed for one purpose open for no other */
+  sealBytes(payload: Buffer, purpose: Buffer): Buffer {
+    const { id, key } = this.#keys[0] as Key;
+    const nonce = randomBytes(NONCE_BYTES);
+    const cipher = createCipheriv('aes-256-gcm', key, nonce).setAAD(purpose);
+    const sealed = Buffer.concat([cipher.update(payload), cipher.final()]);
+    return Buffer.concat([id, nonce, sealed, cipher.getAuthTag()]);
+  }
+
+  /** @returns undefined if they were not sealed for this purpose under any key of the ring */
+  openBytes(bytes: Buffer, purpose: Buffer): { payload: Buffer; stale: boolean } | undefined {
     if (bytes.length < KEY_ID_BYTES + NONCE_BYTES + TAG_BYTES) return undefined;
     const keyId = bytes.subarray(0, KEY_ID_BYTES);
     const index = this.#keys.findIndex(({ id }) => id.equals(keyId));
@@ -73,10 +93,10 @@ export class KeyRing {
     const nonce = bytes.subarray(KEY_ID_BYTES, KEY_ID_BYTES + NONCE_BYTES);
     const sealed = bytes.subarray(KEY_ID_BYTES + NONCE_BYTES, -TAG_BYTES);
     const decipher = createDecipheriv('aes-256-gcm', key.key, nonce)
-      .setAAD(ASSOCIATED_DATA)
+      .setAAD(purpose)
       .setAuthTag(bytes.subarray(-TAG_BYTES));
     try {
-      return { grant: decode(Buffer.concat([decipher.update(sealed), decipher.final()])), stale: index > 0 };
+      return { payload: Buffer.concat([decipher.update(sealed), decipher.final()]), stale: index > 0 };
     } catch {
       return undefined;
     }

@@ -1,16 +1,16 @@
 /**
- * A lease, as recipes see it: the right of one client to hold things, for as long as it is heartbeated.
+ * A lease, as recipes see it: one client's right to hold things for as long as it sends heartbeats.
  *
- * A lease *is* a ZooKeeper session. Nothing about it is kept in the replica; all of this comes out of the token.
+ * A lease *is* a ZooKeeper session. The replica keeps nothing about it; all of this comes from the token.
  */
 import { createHmac } from 'node:crypto';
-import type { SessionIdentity } from '../zookeeper/session-identity.js';
+import type { SessionIdentity } from '../zookeeper/connection/session-identity.js';
 import type { LeaseGrant } from './lease-token.js';
 
 const LEASE_ID_BYTES = 16;
 
 export class Lease {
-  /** What everybody may know: keyed with the lease's secret, so nothing about the session follows from it. */
+  /** Public: keyed with the lease's secret, so it reveals nothing about the session. */
   readonly leaseId: string;
   readonly grant: LeaseGrant;
   /** The last guid: most clients take the same thing again and again. */
@@ -42,7 +42,7 @@ export class Lease {
     return { id: this.grant.sessionId, password: this.grant.sessionPassword };
   }
 
-  /** The same in every replica: which server of the ensemble the lease's connections prefer (protocol C5). */
+  /** Which server of the ensemble the lease's connections prefer; the same in every replica (protocol C5). */
   get affinity(): number {
     return affinityOf(this.grant.secret);
   }
@@ -52,8 +52,8 @@ export class Lease {
   }
 
   /**
-   * The name under which this lease stands in a line. Derived, not random, so that a repeated request finds what the first one
-   * did; keyed, so that no other lease can compute it (protocol C9).
+   * The name of this lease's place in a line. Derived rather than random, so that a repeated request finds what the
+   * first one did; keyed, so that no other lease can compute it (protocol C9).
    */
   guid(kind: string, name: string, requestId: string): string {
     const last = this.#last;
@@ -69,8 +69,8 @@ export function affinityOf(secret: Buffer): number {
 }
 
 /**
- * The guid of a place that is acquired together with its lease: the client has no token yet that could key it,
- * so it is derived from who asks and what for.
+ * The guid of a place that is acquired together with its lease. The client has no token yet that could key it, so it is
+ * derived from the caller and the request.
  */
 export function requestGuid(
   principal: string,
@@ -83,11 +83,11 @@ export function requestGuid(
 }
 
 function keyed(key: Buffer, parts: readonly string[]): Buffer {
-  // JSON keeps the parts apart whatever characters they have.
+  // JSON keeps the parts apart whatever characters they contain.
   return createHmac('sha256', key).update(JSON.stringify(parts)).digest();
 }
 
-/** As a UUID of version 8 (custom), the form that Curator's names have. */
+/** As a UUID of version 8 (custom), the form in Curator's names. */
 function uuid(bytes: Buffer): string {
   const hex = Buffer.from(bytes.subarray(0, 16));
   hex.writeUInt8((hex.readUInt8(6) & 0x0f) | 0x80, 6);

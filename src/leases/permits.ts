@@ -1,6 +1,6 @@
 /**
- * A bounded number of things at once, each wait bounded by a deadline: what is urgent goes first, otherwise first come first served.
- * ZooKeeper accepts connections from a queue of 50: more than that in flight cost a second each.
+ * Bounds how many things run at once; each wait for a permit has a deadline. Urgent ones go first, otherwise first
+ * come, first served. ZooKeeper accepts connections from a queue of 50: more in flight cost a second each.
  */
 import { NoReplyError } from '../zookeeper/errors.js';
 
@@ -18,7 +18,10 @@ export class Permits {
     this.#free = count;
   }
 
-  /** Resolves with a permit that must be given back with `release`. @throws NoReplyError at the deadline */
+  /**
+   * Resolves with a permit, which must be given back with `release`.
+   * @throws NoReplyError at the deadline
+   */
   acquire(deadline: number, urgent = false): Promise<void> {
     if (this.#free > 0) {
       this.#free -= 1;

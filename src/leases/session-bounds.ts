@@ -1,9 +1,13 @@
 /**
- * The session timeouts that the ensemble allows: by default 2 to 20 of its ticks. There is no question for
- * them in the protocol, so they are found out by asking for too little and for too much, once.
+ * The session timeouts that the ensemble allows: by default 2 to 20 of its ticks. ZooKeeper's protocol cannot be asked
+ * for them, so they are found out once, by asking for too little and for too much.
  */
+import { InvalidError } from '../errors.js';
+import { NoReplyError, SessionTimeoutError } from '../zookeeper/errors.js';
+import type { LeaseSession } from '../zookeeper/lease-session.js';
 import type { AttachedSessions } from './attached-sessions.js';
 
+export const DEFAULT_TTL_MS = 30_000;
 const TOO_LITTLE_MS = 1;
 const TOO_MUCH_MS = 2 ** 31 - 1;
 
@@ -21,7 +25,7 @@ export class SessionBounds {
     this.#sessions = sessions;
   }
 
-  /** What is known without asking. */
+  /** The bounds, if they are known already. */
   get known(): Bounds | undefined {
     return this.#known;
   }
@@ -30,10 +34,41 @@ export class SessionBounds {
     return this.#known === undefined ? this.reread(deadline) : Promise.resolve(this.#known);
   }
 
-  /** Asks again: the ensemble may have been configured anew. */
+  /** Finds out again: the ensemble may have been reconfigured. */
   reread(deadline: number): Promise<Bounds> {
     this.#asking ??= this.#ask(deadline).finally(() => (this.#asking = undefined));
     return this.#asking;
+  }
+
+  /** @throws InvalidError if the ensemble does not allow the TTL */
+  async check(ttlMs: number, deadline: number): Promise<void> {
+    const { minTtlMs, maxTtlMs } = await this.read(deadline);
+    if (ttlMs >= minTtlMs && ttlMs <= maxTtlMs) return;
+    throw new InvalidError(
+      'ttlMs',
+      ttlMs,
+      `between ${minTtlMs} and ${maxTtlMs}, the session timeouts that the ZooKeeper ensemble allows`,
+      { minTtlMs, maxTtlMs },
+    );
+  }
+
+  /**
+   * Opens the session of a new lease with the wanted timeout, at the first server that grants it; without one, with
+   * whatever the server makes of the default.
+   * @throws InvalidError if no server grants it
+   */
+  async open(ttlMs: number | undefined, affinity: number, deadline: number): Promise<LeaseSession> {
+    const exactTimeout = ttlMs !== undefined;
+    try {
+      return await this.#sessions.open({ timeoutMs: ttlMs ?? DEFAULT_TTL_MS, exactTimeout, affinity, deadline });
+    } catch (error) {
+      // The servers have been reconfigured since they were asked for their bounds.
+      if (exactTimeout && error instanceof NoReplyError && error.cause instanceof SessionTimeoutError) {
+        await this.reread(deadline);
+        await this.check(ttlMs, deadline);
+      }
+      throw error;
+    }
   }
 
   async #ask(deadline: number): Promise<Bounds> {
@@ -46,7 +81,7 @@ export class SessionBounds {
   }
 
   async #granted(timeoutMs: number, deadline: number): Promise<number> {
-    const session = await this.#sessions.open(timeoutMs, 0, deadline);
+    const session = await this.#sessions.open({ timeoutMs, affinity: 0, deadline });
     const granted = session.timeoutMs;
     await session.close(deadline);
     return granted;

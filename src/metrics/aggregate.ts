@@ -1,12 +1,12 @@
-/** The metrics of several processes as those of one: counters and most gauges are summed, others as their declaration says. */
+/** Aggregates the metrics of several processes: counters and most gauges are summed, others as declared. */
 import { AggregatorRegistry, Registry, type MetricObjectWithValues, type MetricValue } from 'prom-client';
 
-/** What one process tells of its metrics; JSON can carry it. */
+/** The metrics of one process, in a form that JSON can carry. */
 export type MetricsTold = readonly MetricObjectWithValues<MetricValue<string>>[];
 
 export const EXPOSITION_TYPE = Registry.PROMETHEUS_CONTENT_TYPE;
 
-/** @returns the text that Prometheus reads */
+/** @returns Prometheus' text format */
 export function aggregateMetrics(told: readonly MetricsTold[]): Promise<string> {
   return AggregatorRegistry.aggregate([...told]).metrics();
 }

@@ -1,23 +1,27 @@
 /**
- * The last writes of a znode, kept in its own data: so that a write whose answer was lost is found again, by the replica that
- * sent it or by a repeat of the request at any other (C32). A mark is written in the transaction that it speaks of, so it is there exactly when that
- * happened.
+ * Marks of a znode's last writes, kept in its own data, so that a write whose answer was lost can be found again, by
+ * the replica that sent it or by a repeated request at any other (C32). A mark is written by the transaction that it
+ * describes, so it exists exactly if that was done.
  *
- * Bounded: each write pushes out the oldest mark. A repeat is recognised until so many later writes of the same znode have come.
+ * Bounded: each write drops the oldest mark. A repetition is recognised until `MARKS_MAX` later writes of the same
+ * znode.
  */
 import { createHash } from 'node:crypto';
 import { randomId } from '../random.js';
-import { PosternError } from '../errors.js';
+import { BrokenRulesError } from '../errors.js';
 
 /** About 30 bytes each. More than the retries of a client last, where many write to one znode. */
 export const MARKS_MAX = 32;
 
-/** What a request is known by. */
+/** Identifies a request. */
 export interface Attempt {
   id: string;
   /** Of what it wants: two requests of one id and two fingerprints are two requests, of which the second is refused. */
   fingerprint: string;
 }
+
+/** Has none where nothing but the id counts. */
+type Fingerprinted = { readonly fingerprint?: string | undefined };
 
 export interface Mark extends Attempt {
   /** Of the znode's data, that this write made. */
@@ -61,13 +65,11 @@ export function findMark(marks: readonly Mark[], attempt: Attempt): Mark | undef
 }
 
 /** @throws PosternError `invalid` when the two want different things */
-export function checkSame(earlier: Attempt, attempt: Attempt): void {
+export function checkSame(earlier: Fingerprinted, attempt: Fingerprinted): void {
   if (earlier.fingerprint === attempt.fingerprint) return;
-  throw new PosternError(
-    'invalid',
-    'The Idempotency-Key (or requestId) stands for another request already; a new request needs a new one.',
-    { members: { field: 'Idempotency-Key' } },
-  );
+  const detail =
+    'The Idempotency-Key (or requestId) stands for another request already; a new request needs a new one.';
+  throw new BrokenRulesError('header', [{ field: 'Idempotency-Key', detail }]);
 }
 
 /** With this mark, and without the oldest ones that are too many. */

@@ -1,17 +1,17 @@
 /**
- * The other workers of this replica, as one of them sees them: whatever a replica tells of itself is gathered from all of them, through
- * the process that started them (`supervisor.ts`).
+ * The other workers of this replica. Whatever a replica reports about itself is gathered from all of them, through the
+ * process that started them (`supervisor.ts`).
  *
- *   a worker ──gather──▶ supervisor ──ask──▶ every worker ──answer──▶ supervisor ──gathered──▶ the worker that wanted it
+ *   a worker ──gather──▶ supervisor ──ask──▶ every worker ──answer──▶ supervisor ──gathered──▶ the worker that asked
  *
- * A worker that does not answer in time is left out. A process without workers is its own only one, and asks nobody.
+ * A worker that does not answer in time is left out. A process without workers answers itself.
  */
 import cluster from 'node:cluster';
 
-/** By when a question is given up: below what scrapers wait. */
+/** When to stop waiting for answers: below the usual timeout of scrapers. */
 const ANSWERED_WITHIN_MS = 2_000;
 
-/** What is asked, by name: the answer must be what JSON can carry. */
+/** Questions by name. Answers must survive JSON. */
 export type Questions = Readonly<Record<string, (argument: unknown) => unknown>>;
 
 export type Message =
@@ -30,15 +30,15 @@ export class Siblings {
   readonly #onMessage = (message: unknown): void => void this.#take(message);
   #lastId = 0;
 
-  /** @param questions what this worker can be asked */
+  /** @param questions those that this worker answers */
   constructor(questions: Questions) {
     this.#questions = questions;
     if (cluster.isWorker) process.on('message', this.#onMessage);
   }
 
   /**
-   * Asks all workers, this one among them.
-   * @returns what they answered, in no order; at least the own answer
+   * Asks all workers, including this one.
+   * @returns their answers in no particular order; at least this worker's own
    */
   async gather<T>(question: string, argument?: unknown): Promise<readonly T[]> {
     if (!cluster.isWorker || process.send === undefined) return [(await this.#questions[question]?.(argument)) as T];
@@ -48,7 +48,7 @@ export class Siblings {
     const late = setTimeout(() => resolve(undefined), 2 * ANSWERED_WITHIN_MS);
     try {
       send({ postern: 'gather', id, question, argument });
-      // Without the supervisor there is nobody but us, and soon not even that.
+      // If the supervisor is gone, only this worker is left, and not for long.
       return ((await promise) ?? [await this.#questions[question]?.(argument)]) as readonly T[];
     } finally {
       clearTimeout(late);
@@ -69,12 +69,12 @@ export class Siblings {
   }
 }
 
-/** The supervisor's side: passes a question on, and the answers back. */
+/** The supervisor's side: forwards questions and returns the answers. */
 export class Exchange {
   readonly #open = new Map<number, { answer: (from: number, value: unknown) => void }>();
   #lastId = 0;
 
-  /** @param message what came from `worker` */
+  /** @param message a message from `worker` */
   take(worker: { readonly id: number; send(message: Message): boolean }, message: unknown, all: readonly Peer[]): void {
     if (!isMessage(message)) return;
     if (message.postern === 'answer') this.#open.get(message.id)?.answer(worker.id, message.answer);
@@ -105,12 +105,12 @@ export interface Peer {
   send(message: Message): boolean;
 }
 
-/** To a process that may be ending: what it does not take, it does not answer. */
+/** The process may be ending. If it does not take the message, it does not answer either. */
 function sendTo(peer: Peer, message: Message): void {
   try {
     peer.send(message);
   } catch {
-    // Its channel was closed in this moment.
+    // Its channel has just been closed.
   }
 }
 
@@ -118,7 +118,7 @@ function send(message: Message): void {
   try {
     process.send?.(message);
   } catch {
-    // The supervisor is gone, and takes us with it.
+    // The supervisor is gone, and this worker ends with it.
   }
 }
 

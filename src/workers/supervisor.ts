@@ -1,27 +1,27 @@
 /**
- * One replica on several cores: the process that starts the workers, and starts another one where one has died. It serves no request and
- * knows no lease; each worker is a gateway of its own, with its own session in ZooKeeper, and the kernel's listener is shared (node:cluster:
- * connections go to the workers in turn).
+ * One replica on several cores: starts the workers, and replaces those that die. It serves no request and knows no
+ * lease. Each worker is a gateway with a control session of its own; they share the listener (node:cluster hands
+ * connections to the workers in turn).
  *
  *   starting ──all listen──▶ serving ──signal──▶ stopping ──all have exited──▶ exit
  *      └──one ends──▶ exit 1          └──one ends──▶ another is started, later each time that one dies young
  *
- * A lease can be used through every worker, as it can through every replica: a client with several connections moves its session from
- * worker to worker, which is correct and costs an attach each time. So a client does well to use one connection for one lease.
+ * A lease can be used through every worker, as through every replica. A client with several connections moves its
+ * session from worker to worker, which is correct but costs an attach each time: use one connection for one lease.
  */
-import cluster, { type Worker } from 'node:cluster';
+import cluster, { type Address, type Worker } from 'node:cluster';
 import type { Logger } from '../log.js';
 import { MINUTE, SECOND } from '../time.js';
 import { Exchange } from './siblings.js';
 
 const RESTART_BASE_MS = 100;
 const RESTART_CAP_MS = 10 * SECOND;
-/** One that lived for so long did not die of its start. */
+/** A worker that lived this long did not die of its start. */
 const OLD_MS = MINUTE;
 
 /**
- * node:cluster hands one connection at a time to a worker, and forgets the one that the worker had not taken yet when it died: the client would
- * wait for ever at a connection that nobody reads. To close one that was taken does nothing.
+ * node:cluster hands one connection at a time to a worker. If the worker dies before taking it, node forgets it, and
+ * the client waits forever on a connection that nobody reads. Closing one that was taken does nothing.
  */
 function closeUntaken(worker: Worker): void {
   const { process: child } = worker;
@@ -39,66 +39,86 @@ function closeUntaken(worker: Worker): void {
  * @returns the exit code of the process, once all workers have ended
  */
 export function superviseWorkers(count: number, logger: Logger): Promise<number> {
-  const exchange = new Exchange();
-  const bornAt = new Map<number, number>();
-  const listening = new Set<number>();
-  let serving = false;
-  let stopping = false;
-  let youngDeaths = 0;
+  return new Promise((resolve) => new Supervisor(count, logger, resolve).start());
+}
 
-  const live = (): Worker[] =>
-    Object.values(cluster.workers ?? {}).filter((one) => one?.isConnected() === true) as Worker[];
-  const start = (): void => {
-    const worker = cluster.fork();
-    bornAt.set(worker.id, performance.now());
-    // A connection or a question that was on its way to one that has just died: its end is told by `exit`.
-    worker.on('error', (error) =>
-      logger.debug({ worker: worker.id, reason: error.message }, 'a worker took no message'),
-    );
-    closeUntaken(worker);
-  };
+class Supervisor {
+  readonly #count: number;
+  readonly #logger: Logger;
+  readonly #resolve: (code: number) => void;
+  readonly #exchange = new Exchange();
+  readonly #bornAt = new Map<number, number>();
+  readonly #listening = new Set<number>();
+  #serving = false;
+  #stopping = false;
+  #youngDeaths = 0;
+  #code = 0;
 
-  return new Promise((resolve) => {
-    let code = 0;
-    const stop = (signal: NodeJS.Signals): void => {
-      if (!stopping) logger.info({ signal, workers: live().length }, 'stopping');
-      stopping = true;
-      for (const worker of Object.values(cluster.workers ?? {})) worker?.process.kill('SIGTERM');
-      if (live().length === 0) resolve(code);
-    };
-    cluster.on('message', (worker, message) => exchange.take(worker, message, live()));
-    cluster.on('listening', (worker, address) => {
-      listening.add(worker.id);
-      if (listening.size < count || serving) return;
-      serving = true;
-      logger.info({ workers: count, address: address.address, port: address.port }, 'all workers listen');
-    });
-    cluster.on('exit', (worker, exitCode, signal) => {
-      const ageMs = performance.now() - (bornAt.get(worker.id) ?? 0);
-      bornAt.delete(worker.id);
-      if (stopping) {
-        if (Object.keys(cluster.workers ?? {}).length === 0) resolve(code);
-        return;
-      }
-      if (!serving) {
-        // It has said why on its way out, unless it was killed: then it has no exit code either.
-        if (signal) logger.error({ worker: worker.id, signal }, 'a worker was killed before all were there');
-        code = exitCode || 1;
-        stop('SIGTERM');
-        return;
-      }
-      youngDeaths = ageMs < OLD_MS ? youngDeaths + 1 : 1;
-      const inMs = Math.min(RESTART_CAP_MS, RESTART_BASE_MS * 2 ** (youngDeaths - 1));
-      logger.error(
-        { worker: worker.id, exitCode, signal, startsInMs: inMs },
-        'a worker has ended; another one is started',
-      );
-      setTimeout(() => {
-        if (!stopping) start();
-      }, inMs);
-    });
+  constructor(count: number, logger: Logger, resolve: (code: number) => void) {
+    this.#count = count;
+    this.#logger = logger;
+    this.#resolve = resolve;
+  }
+
+  start(): void {
+    cluster.on('message', (worker, message) => this.#exchange.take(worker, message, live()));
+    cluster.on('listening', (worker, address) => this.#onListening(worker, address));
+    cluster.on('exit', (worker, exitCode, signal) => this.#onExit(worker, exitCode, signal));
+    const stop = (signal: NodeJS.Signals): void => this.#stop(signal);
     process.on('SIGTERM', stop);
     process.on('SIGINT', stop);
-    for (let i = 0; i < count; i += 1) start();
-  });
+    for (let i = 0; i < this.#count; i += 1) this.#fork();
+  }
+
+  #fork(): void {
+    const worker = cluster.fork();
+    this.#bornAt.set(worker.id, performance.now());
+    // The worker died while a connection or a question was on its way to it; `exit` reports its end.
+    worker.on('error', (error) =>
+      this.#logger.debug({ worker: worker.id, reason: error.message }, 'message to a worker failed'),
+    );
+    closeUntaken(worker);
+  }
+
+  #stop(signal: NodeJS.Signals): void {
+    // Workers begin to drain only once; the second signal, which is to end the process at once, does not ask them.
+    const sent = this.#stopping ? 'SIGKILL' : 'SIGTERM';
+    this.#logger.info({ signal, workers: live().length }, 'stopping');
+    this.#stopping = true;
+    for (const worker of Object.values(cluster.workers ?? {})) worker?.process.kill(sent);
+    if (live().length === 0) this.#resolve(this.#code);
+  }
+
+  #onListening(worker: Worker, { address, port }: Address): void {
+    this.#listening.add(worker.id);
+    if (this.#listening.size < this.#count || this.#serving) return;
+    this.#serving = true;
+    this.#logger.info({ workers: this.#count, address, port }, 'all workers listening');
+  }
+
+  #onExit(worker: Worker, exitCode: number, signal: string): void {
+    const ageMs = performance.now() - (this.#bornAt.get(worker.id) ?? 0);
+    this.#bornAt.delete(worker.id);
+    if (this.#stopping) {
+      if (Object.keys(cluster.workers ?? {}).length === 0) this.#resolve(this.#code);
+      return;
+    }
+    if (!this.#serving) {
+      // The worker logged the reason itself, unless it was killed: then it has no exit code either.
+      if (signal) this.#logger.error({ worker: worker.id, signal }, 'worker killed during startup');
+      this.#code = exitCode || 1;
+      this.#stop('SIGTERM');
+      return;
+    }
+    this.#youngDeaths = ageMs < OLD_MS ? this.#youngDeaths + 1 : 1;
+    const inMs = Math.min(RESTART_CAP_MS, RESTART_BASE_MS * 2 ** (this.#youngDeaths - 1));
+    this.#logger.error({ worker: worker.id, exitCode, signal, startsInMs: inMs }, 'worker exited; starting another');
+    setTimeout(() => {
+      if (!this.#stopping) this.#fork();
+    }, inMs);
+  }
+}
+
+function live(): Worker[] {
+  return Object.values(cluster.workers ?? {}).filter((one) => one?.isConnected() === true) as Worker[];
 }

@@ -1,16 +1,18 @@
 /**
- * ZooKeeper's operations as typed promises, relative to a chroot. A control session and a lease session
- * differ in how they get a connection, not in what can be asked.
+ * ZooKeeper's operations as typed promises, relative to a chroot. A control session and a lease session differ in how
+ * they connect, not in what can be asked.
  *
- * Every operation takes a deadline on the monotonic clock and fails by it. A failure is a `ZooKeeperError` (the server
- * refused: nothing happened) or a `NoReplyError` (`maybeApplied` tells whether it may have happened).
+ * Every operation takes a deadline on the monotonic clock and fails by then. A failure is a `ZooKeeperError` (the
+ * server refused: nothing happened) or a `NoReplyError` (`maybeApplied` tells whether it may have happened).
  */
 import type { ConnectionOptions as TlsOptions } from 'node:tls';
-import type { Backlog } from './backlog.js';
+import { NameList } from '../page.js';
+import type { Requester } from '../time.js';
+import { BoundClient } from './bound.js';
+import type { Backlog } from './connection/backlog.js';
 import type { Server } from './connect-string.js';
-import type { Credential } from './connection.js';
+import type { Credential } from './connection/options.js';
 import { isReason, unless } from './errors.js';
-import * as operations from './operations.js';
 import {
   ANY_VERSION,
   type Acl,
@@ -25,33 +27,49 @@ import {
   type Operation,
   type Stat,
 } from './operations.js';
+import { multi, multiRead } from './operations/multi.js';
+import * as nodes from './operations/nodes.js';
+import { sync } from './operations/session.js';
+import type { NewNode, OwnedNodes, OwnedRules } from './owned-nodes.js';
 import { join, parentOf } from './paths.js';
 import type { ServerClock } from './server-clock.js';
+import type { ServerObserver, ServerOrder } from './connection/server-order.js';
 
 export const DEFAULT_REQUEST_TIMEOUT_MS = 10_000;
-/** So many children are removed in one transaction when a tree is removed. */
+/** Children removed per transaction when a tree is removed. */
 const REMOVE_BATCH = 200;
 const NO_DATA = new Uint8Array(0);
 
-/** What all sessions of one gateway share. */
+/** Shared by all sessions of one gateway. */
 export interface Ensemble {
   servers: readonly Server[];
+  /** The order in which leases try the servers. */
+  order: ServerOrder;
   chroot: string;
   credentials: readonly Credential[];
   tls?: TlsOptions | undefined;
-  /** Given to every node that is created. */
+  /** The access list of every new node. */
   acl: readonly Acl[];
   handshakeTimeoutMs: number;
   clock: ServerClock;
   observer: ZooKeeperObserver;
   backlog?: Backlog | undefined;
+  /** Called before `ensurePath` creates a missing node above another one; throws if there must not be more of them. */
+  admitsMissing?: ((path: string, deadline?: number) => Promise<void> | undefined) | undefined;
+  /** What a lease's session, and the control session, may own; unbounded if undefined. */
+  ownedByLease?: OwnedRules | undefined;
+  ownedByReplica?: OwnedRules | undefined;
 }
 
-/** What is measured and logged below the recipes. */
-export interface ZooKeeperObserver {
+/** Measurements and log events from below the recipes. */
+export interface ZooKeeperObserver extends ServerObserver {
   request(operation: string, ms: number): void;
   connected(connected: boolean): void;
+  /** No server could be reached: one address and cause each. Repeated for as long as it lasts. */
+  unreachable(failures: readonly string[]): void;
   reconnected(): void;
+  /** The ensemble's time advanced by `ms` more than the monotonic clock. */
+  clockLeapt(ms: number): void;
   watchEvent(type: string): void;
   watches(count: number): void;
   fault(error: unknown): void;
@@ -59,80 +77,111 @@ export interface ZooKeeperObserver {
 
 export interface CreateOptions {
   mode?: CreateMode;
-  /** For TTL nodes: ms without children and writes after which the server removes the node. */
-  ttlMs?: number;
 }
 
 export abstract class ZooKeeperClient {
   protected constructor(protected readonly ensemble: Ensemble) {}
 
-  protected abstract submit<T>(operation: Operation<T>, deadline: number | undefined): Promise<T>;
+  protected abstract submit<T>(
+    operation: Operation<T>,
+    deadline: number | undefined,
+    requester?: Requester,
+  ): Promise<T>;
 
-  /** The session ids that own ephemeral nodes are compared with this. */
+  /**
+   * The same session on behalf of one request: once that request's client has gone, its writes are not sent any more,
+   * however long they waited for a connection or for earlier work (`ClientGoneError`). Reads go on.
+   */
+  writingFor(requester: Requester): ZooKeeperClient {
+    const client = new RequestClient(this.ensemble, this, (operation, deadline) =>
+      this.submit(operation, deadline, requester),
+    );
+    client.owned = this.owned;
+    return client;
+  }
+
+  /** @param deadline of all that is asked of it, in ms on the monotonic clock */
+  until(deadline: number): BoundClient {
+    return new BoundClient(this, deadline);
+  }
+
+  /**
+   * What `read` reads of this session, as new as everything that was acknowledged before this call, by whatever server.
+   * Costs a write; a `sync` before the reading costs less, and may be answered by a leader that is none any more.
+   * @param read repeatable; begins its requests at once
+   * @throws NoReplyError when no quorum answered by the deadline
+   */
+  abstract readLatest<T>(read: () => Promise<T>, deadline: number): Promise<T>;
+
+  /** Compared with the owners of ephemeral nodes. */
   abstract get sessionId(): bigint;
 
-  /** For a sequential mode the path in the answer carries the sequence number. */
+  /** Counts what the session owns, if that is bounded. */
+  owned: OwnedNodes | undefined;
+
+  /** In a sequential mode, the path in the answer includes the sequence number. */
   async create(
     path: string,
     data: Uint8Array = NO_DATA,
     options: CreateOptions = {},
     deadline?: number,
   ): Promise<Created> {
+    const { mode = 'persistent' } = options;
+    const full = this.full(path);
     const sentAt = performance.now();
-    const created = await this.submit(
-      operations.create(this.full(path), data, options.mode ?? 'persistent', this.ensemble.acl, options.ttlMs),
-      deadline,
-    );
+    const operation = nodes.create(full, data, mode, this.ensemble.acl);
+    const created = await this.#submitOwning([{ type: 'create', path: full, mode }], operation, deadline);
     this.ensemble.clock.observe(created.stat.ctime, sentAt, performance.now());
     return { path: this.relative(created.path), stat: created.stat };
   }
 
   delete(path: string, version = ANY_VERSION, deadline?: number): Promise<void> {
-    return this.submit(operations.remove(this.full(path), version), deadline);
+    return this.submit(nodes.remove(this.full(path), version), deadline);
   }
 
-  /** @returns undefined when there is no such node */
+  /** @returns undefined if there is no such node */
   exists(path: string, deadline?: number): Promise<Stat | undefined> {
-    return unless(this.submit(operations.exists(this.full(path)), deadline), 'NO_NODE');
+    return unless(this.submit(nodes.exists(this.full(path)), deadline), 'NO_NODE');
   }
 
   getData(path: string, deadline?: number): Promise<NodeData> {
-    return this.submit(operations.getData(this.full(path), false), deadline);
+    return this.submit(nodes.getData(this.full(path), false), deadline);
   }
 
   async setData(path: string, data: Uint8Array, version = ANY_VERSION, deadline?: number): Promise<Stat> {
     const sentAt = performance.now();
-    const stat = await this.submit(operations.setData(this.full(path), data, version), deadline);
+    const stat = await this.submit(nodes.setData(this.full(path), data, version), deadline);
     this.ensemble.clock.observe(stat.mtime, sentAt, performance.now());
     return stat;
   }
 
   getChildren(path: string, deadline?: number): Promise<Listing> {
-    return this.submit(operations.getChildren(this.full(path), false), deadline);
+    return this.submit(nodes.getChildren(this.full(path), false), deadline);
   }
 
-  getAcl(path: string, deadline?: number): Promise<{ acl: Acl[]; stat: Stat }> {
-    return this.submit(operations.getAcl(this.full(path)), deadline);
+  /** For directories of which it is not known that they have few names. None where there is no such node. */
+  async getNames(path: string, deadline: number): Promise<NameList> {
+    return new NameList((await unless(this.getChildren(path, deadline), 'NO_NODE'))?.children ?? []);
   }
 
-  setAcl(path: string, acl: readonly Acl[], version = ANY_VERSION, deadline?: number): Promise<Stat> {
-    return this.submit(operations.setAcl(this.full(path), acl, version), deadline);
-  }
-
-  /** Resolves with the zxid that the server has reached; reads that follow on this connection are at least as new. */
+  /** Resolves with the zxid that the server has reached; later reads on this connection are at least as new. */
   sync(path = '/', deadline?: number): Promise<number> {
-    return this.submit(operations.sync(this.full(path)), deadline);
+    return this.submit(sync(this.full(path)), deadline);
   }
 
   async multi(items: readonly MultiOperation[], deadline?: number): Promise<MultiResult[]> {
     const absolute = items.map((item) => ({ ...item, path: this.full(item.path) }));
-    const results = await this.submit(operations.multi(absolute, this.ensemble.acl), deadline);
+    const sentAt = performance.now();
+    const results = await this.#submitOwning(absolute, multi(absolute, this.ensemble.acl), deadline);
+    const receivedAt = performance.now();
     for (const [i, result] of results.entries()) {
+      if (result.type === 'setData') this.ensemble.clock.observe(result.stat.mtime, sentAt, receivedAt);
       if (result.type !== 'create') continue;
+      this.ensemble.clock.observe(result.stat.ctime, sentAt, receivedAt);
       result.path = this.relative(result.path);
       const item = items[i];
-      const ephemeral = item?.type === 'create' && (item.mode === 'ephemeral' || item.mode === 'ephemeral-sequential');
-      if (ephemeral) result.stat.ephemeralOwner = this.sessionId; // older servers do not tell
+      // Older servers do not report the owner.
+      if (item?.type === 'create' && isEphemeral(item.mode)) result.stat.ephemeralOwner = this.sessionId;
     }
     return results;
   }
@@ -141,50 +190,40 @@ export abstract class ZooKeeperClient {
     items: readonly MultiReadOperation[],
     deadline?: number,
   ): Promise<{ results: MultiReadResult[]; zxid: number }> {
-    return this.submit(operations.multiRead(items.map((item) => ({ ...item, path: this.full(item.path) }))), deadline);
+    return this.submit(multiRead(items.map((item) => ({ ...item, path: this.full(item.path) }))), deadline);
   }
 
   /**
-   * Paths of this session's ephemeral nodes under `prefix`, a path without trailing slash. Servers differ in what else begins
-   * with it (3.8 compares characters, 3.9 components): filter. Answered by the server at hand: `sync` first.
+   * Paths of this session's ephemeral nodes under `prefix`, a path without trailing slash. Servers differ in what they
+   * count as below it (3.8 compares characters, 3.9 components): filter. The connected server answers: `sync` first.
    */
   async getEphemerals(prefix = '/', deadline?: number): Promise<string[]> {
     const full = this.full(prefix);
     const below = full === '/' ? full : `${full}/`;
-    const paths = await this.submit(operations.getEphemerals(full), deadline);
-    // The server compares text: asked for /a it tells of /ab too.
+    const paths = await this.submit(nodes.getEphemerals(full), deadline);
+    // The server compares text: asked for /a, it reports /ab too.
     return paths.filter((path) => path === full || path.startsWith(below)).map((path) => this.relative(path));
   }
 
-  getAllChildrenNumber(path: string, deadline?: number): Promise<number> {
-    return this.submit(operations.getAllChildrenNumber(this.full(path)), deadline);
-  }
-
-  whoAmI(deadline?: number): Promise<{ scheme: string; user: string }[]> {
-    return this.submit(operations.whoAmI(), deadline);
-  }
-
-  /** Makes `path` and whatever is missing above it, persistent and empty. */
+  /** Creates `path` and whatever is missing above it, persistent and empty. */
   async ensurePath(path: string, deadline?: number): Promise<void> {
     try {
       await this.create(path, NO_DATA, {}, deadline);
     } catch (error) {
       if (isReason(error, 'NODE_EXISTS')) return;
       if (!isReason(error, 'NO_NODE') || path === '/') throw error;
+      await this.ensemble.admitsMissing?.(parentOf(path), deadline);
       await this.ensurePath(parentOf(path), deadline);
       await this.ensurePath(path, deadline);
     }
   }
 
-  /** Makes the chroot itself; the connect string may name one that does not exist yet. */
+  /** Creates the chroot itself; the connect string may name one that does not exist yet. */
   async ensureChroot(deadline?: number): Promise<void> {
     const parts = this.ensemble.chroot.split('/').slice(1);
     for (let i = 1; i <= parts.length; i += 1) {
       const path = `/${parts.slice(0, i).join('/')}`;
-      await unless(
-        this.submit(operations.create(path, NO_DATA, 'persistent', this.ensemble.acl), deadline),
-        'NODE_EXISTS',
-      );
+      await unless(this.submit(nodes.create(path, NO_DATA, 'persistent', this.ensemble.acl), deadline), 'NODE_EXISTS');
     }
   }
 
@@ -208,14 +247,86 @@ export abstract class ZooKeeperClient {
     await unless(this.delete(path, ANY_VERSION, deadline), 'NO_NODE');
   }
 
+  /**
+   * Submits an operation that creates nodes, once the session may own the ephemeral ones among them.
+   * @throws the rules' refusal if it may not
+   */
+  #submitOwning<T>(items: readonly Creation[], operation: Operation<T>, deadline: number | undefined): Promise<T> {
+    const nodes = this.owned === undefined ? [] : newNodes(items);
+    return nodes.length === 0 ? this.submit(operation, deadline) : this.#submitWhenFree(nodes, operation, deadline);
+  }
+
+  async #submitWhenFree<T>(
+    nodes: readonly NewNode[],
+    operation: Operation<T>,
+    deadline = performance.now() + DEFAULT_REQUEST_TIMEOUT_MS,
+  ): Promise<T> {
+    const askedAt = performance.now();
+    for (;;) {
+      const waiting = this.owned?.reserve(nodes, askedAt, deadline);
+      // Submitted synchronously: a reading sent from now on includes it.
+      if (waiting === undefined) return this.submit(operation, deadline);
+      await waiting;
+    }
+  }
+
+  /** For {@link OwnedNodes}. */
+  protected async readOwned(deadline: number): Promise<string[]> {
+    const root = this.full('/');
+    const [, paths] = await Promise.all([this.sync('/', deadline), this.submit(nodes.getEphemerals(root), deadline)]);
+    return paths;
+  }
+
   protected full(path: string): string {
     if (this.ensemble.chroot === '') return path;
     return path === '/' ? this.ensemble.chroot : this.ensemble.chroot + path;
   }
 
-  /** What is named absolutely, as watch events do, relative to the chroot. */
+  /** Makes an absolute path, as in watch events, relative to the chroot. */
   relative(path: string): string {
     if (this.ensemble.chroot === '') return path;
     return path.slice(this.ensemble.chroot.length) || '/';
+  }
+}
+
+type Creation = { type: 'create'; path: string; mode?: CreateMode } | { type: 'delete' | 'setData' | 'check' };
+
+function newNodes(items: readonly Creation[]): NewNode[] {
+  const nodes: NewNode[] = [];
+  for (const item of items)
+    if (item.type === 'create' && isEphemeral(item.mode))
+      nodes.push({ path: item.path, sequential: item.mode === 'ephemeral-sequential' });
+  return nodes;
+}
+
+function isEphemeral(mode: CreateMode | undefined): boolean {
+  return mode === 'ephemeral' || mode === 'ephemeral-sequential';
+}
+
+/** See `writingFor`. */
+class RequestClient extends ZooKeeperClient {
+  readonly #client: ZooKeeperClient;
+  readonly #submit: <T>(operation: Operation<T>, deadline: number | undefined) => Promise<T>;
+
+  constructor(
+    ensemble: Ensemble,
+    client: ZooKeeperClient,
+    submit: <T>(operation: Operation<T>, deadline: number | undefined) => Promise<T>,
+  ) {
+    super(ensemble);
+    this.#client = client;
+    this.#submit = submit;
+  }
+
+  override get sessionId(): bigint {
+    return this.#client.sessionId;
+  }
+
+  override readLatest<T>(read: () => Promise<T>, deadline: number): Promise<T> {
+    return this.#client.readLatest(read, deadline);
+  }
+
+  protected override submit<T>(operation: Operation<T>, deadline: number | undefined): Promise<T> {
+    return this.#submit(operation, deadline);
   }
 }

@@ -1,6 +1,6 @@
 /**
- * `host:port,host:port/chroot`, with IPv6 hosts in brackets (the library splits those on ':': defect 24)
- * and an order that is the same in every replica: lease sessions choose their server by position.
+ * `host:port,host:port/chroot`, with IPv6 hosts in brackets (the library splits those on ':': defect 24). The order is
+ * the same in every replica: lease sessions choose their server by position.
  */
 
 const DEFAULT_PORT = 2181;
@@ -11,13 +11,13 @@ export interface Server {
 }
 
 export interface ConnectString {
-  /** Sorted and without repetitions. */
+  /** Sorted, without duplicates. */
   servers: Server[];
   /** '' or a path without trailing slash. */
   chroot: string;
 }
 
-/** @throws Error with a sentence that names the part that is wrong. */
+/** @throws Error with a sentence that names the invalid part */
 export function parseConnectString(text: string): ConnectString {
   const slash = text.indexOf('/');
   const hosts = (slash === -1 ? text : text.slice(0, slash)).split(',').map((host) => host.trim());

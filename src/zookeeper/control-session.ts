@@ -1,17 +1,24 @@
 /**
  * The replica's own session: reads that belong to no lease, writes that any session may do, and all watches.
  *
- * It pings, reconnects, and when the session is lost it opens another, for as long as the replica runs. A
- * request made while there is no connection waits for one, but no longer than its deadline, and is sent after the
- * watches are set again; a request that was sent and not answered fails with what is known about it.
+ * It pings and reconnects; if the session is lost, it opens another one, for as long as the replica runs. A request
+ * without a connection waits for one until its deadline, and is sent after the watches are set again. A request that
+ * was sent and not answered fails with what is known about it.
  *
- *   connecting ─▶ connected ⇄ suspended (same session, watches re-armed) ─▶ expired ─▶ connecting (new session, watches reset)
+ *   connecting ─▶ connected ⇄ suspended (same session, watches re-armed) ─▶ expired ─▶ connecting (watches reset)
  */
-import { fullJitter } from '../time.js';
+import type { NameList } from '../page.js';
+import { fullJitter, type Requester } from '../time.js';
+import { ByteBudget } from './byte-budget.js';
 import { DEFAULT_REQUEST_TIMEOUT_MS, ZooKeeperClient, type Ensemble } from './client.js';
-import { Connection } from './connection.js';
-import { NoReplyError } from './errors.js';
-import type { Operation } from './operations.js';
+import { Connection } from './connection/connection.js';
+import { isReason, NoReplyError, unless } from './errors.js';
+import { Listings } from './listings.js';
+import type { Listing, Operation } from './operations.js';
+import { quorumCheck } from './operations/session.js';
+import { OwnedNodes } from './owned-nodes.js';
+import { Unreachable } from './unreachable.js';
+import { QuorumReads } from './quorum-reads.js';
 import { WatchHub } from './watch.js';
 
 const NEW_SESSION_BASE_MS = 50;
@@ -25,13 +32,21 @@ interface Waiter {
 
 export interface ControlSessionOptions {
   sessionTimeoutMs: number;
+  /** Of the answers to large reads that are on their way at once. */
+  maxReadBytesAtOnce: number;
 }
 
 export class ControlSession extends ZooKeeperClient {
   readonly watches: WatchHub;
+  /** For readings of many nodes, or of large ones. */
+  readonly largeReads: ByteBudget;
+  readonly #listings: Listings;
   readonly #options: ControlSessionOptions;
   readonly #waiters = new Set<Waiter>();
   readonly #newSessionListeners = new Set<() => void>();
+  readonly #unreachable: Unreachable;
+  // A refusal is an outcome of the transaction too.
+  readonly #quorumReads = new QuorumReads(() => unless(this.submit(quorumCheck(this.full('/'))), 'NO_NODE', 'NO_AUTH'));
   #onRefused: (() => void) | undefined;
   #connection: Connection;
   #established = false;
@@ -44,6 +59,10 @@ export class ControlSession extends ZooKeeperClient {
   constructor(ensemble: Ensemble, options: ControlSessionOptions) {
     super(ensemble);
     this.#options = options;
+    this.largeReads = new ByteBudget(options.maxReadBytesAtOnce);
+    const list = (path: string, deadline: number): Promise<Listing | undefined> =>
+      unless(this.getChildren(path, deadline), 'NO_NODE');
+    this.#listings = new Listings({ stat: (path, deadline) => this.exists(path, deadline), list }, this.largeReads);
     this.watches = new WatchHub(
       (operation, deadline) => this.submit(operation, deadline),
       (operation, deadline) =>
@@ -51,10 +70,11 @@ export class ControlSession extends ZooKeeperClient {
       (path) => this.full(path),
       ensemble.observer,
     );
+    this.#unreachable = new Unreachable(ensemble.servers.length, (failures) => ensemble.observer.unreachable(failures));
     this.#connection = this.#newConnection();
   }
 
-  /** Starts connecting; never fails: the session comes when the ensemble does. */
+  /** Starts connecting; never fails: the session comes once the ensemble is there. */
   start(): void {
     this.#connection.connect();
   }
@@ -63,9 +83,14 @@ export class ControlSession extends ZooKeeperClient {
     return this.#connection.connected;
   }
 
-  /** Since when there is no connection, on the monotonic clock; undefined while there is one. */
+  /** Since when no server serves this session, monotonic; undefined while one does. */
   get disconnectedSince(): number | undefined {
     return this.#disconnectedAt;
+  }
+
+  /** Address and cause for each server that was tried in vain since the last connection. */
+  get failures(): readonly string[] {
+    return this.#unreachable.failures;
   }
 
   /** As the ensemble granted it. */
@@ -77,17 +102,20 @@ export class ControlSession extends ZooKeeperClient {
     return this.#connection.sessionId.readBigInt64BE(0);
   }
 
-  /** Calls `listener` each time a new session begins; what the old one owned is gone. */
+  /** Calls `listener` each time a new session begins; everything that the old one owned is gone. */
   onNewSession(listener: () => void): void {
     this.#newSessionListeners.add(listener);
   }
 
-  /** Calls `listener` when a server has hung up on an attempt to connect: it may have too many connections from this address. */
+  /**
+   * Calls `listener` when a server hung up on an attempt to connect: it may have too many connections from this
+   * address.
+   */
   onRefused(listener: () => void): void {
     this.#onRefused = listener;
   }
 
-  /** Resolves when there is a connection; rejects with `NoReplyError` at the deadline. */
+  /** Resolves once there is a connection; rejects with `NoReplyError` at the deadline. */
   whenConnected(deadline: number, operation = 'the request'): Promise<void> {
     if (this.connected) return Promise.resolve();
     const remaining = deadline - performance.now();
@@ -102,7 +130,17 @@ export class ControlSession extends ZooKeeperClient {
     });
   }
 
-  /** Ends the session, so that what it owned is gone at once; bounded by `deadline`. */
+  /** As of every client; all who ask at the same time share the write. */
+  override readLatest<T>(read: () => Promise<T>, deadline: number): Promise<T> {
+    return this.#quorumReads.read(read, deadline);
+  }
+
+  /** As of every client; large listings are shared, and are within the budget for large reads. */
+  override getNames(path: string, deadline: number): Promise<NameList> {
+    return this.#listings.names(path, deadline);
+  }
+
+  /** Ends the session, which frees everything it owned; bounded by `deadline`. */
   async stop(deadline = performance.now() + 1_000): Promise<void> {
     if (this.#stopped) return;
     this.#stopped = true;
@@ -114,9 +152,12 @@ export class ControlSession extends ZooKeeperClient {
   protected override submit<T>(
     operation: Operation<T>,
     deadline = performance.now() + DEFAULT_REQUEST_TIMEOUT_MS,
+    requester?: Requester,
   ): Promise<T> {
-    if (this.connected) return this.#connection.submit(operation, deadline);
-    return this.whenConnected(deadline, operation.name).then(() => this.#connection.submit(operation, deadline));
+    if (this.connected) return this.#connection.submit(operation, deadline, requester);
+    return this.whenConnected(deadline, operation.name).then(() =>
+      this.#connection.submit(operation, deadline, requester),
+    );
   }
 
   #newConnection(): Connection {
@@ -133,7 +174,9 @@ export class ControlSession extends ZooKeeperClient {
       },
       {
         connected: () => this.#onConnected(),
+        serves: () => this.#onServes(),
         disconnected: () => this.#onDisconnected(),
+        failed: ({ host, port }, cause) => this.#unreachable.failed(`${host}:${port}`, reasonOf(cause)),
         refused: () => this.#onRefused?.(),
         ended: (_how, cause) => this.#onEnded(cause),
         rearm: (lastZxid) => this.watches.rearm(lastZxid),
@@ -147,9 +190,9 @@ export class ControlSession extends ZooKeeperClient {
   #onConnected(): void {
     const first = !this.#established;
     this.#established = true;
+    if (first && this.ensemble.ownedByReplica !== undefined)
+      this.owned = new OwnedNodes(this.ensemble.ownedByReplica, true, (deadline) => this.readOwned(deadline));
     this.#attempt = 0;
-    this.#disconnectedAt = undefined;
-    this.ensemble.observer.connected(true);
     if (this.#everConnected) {
       this.ensemble.observer.reconnected();
       this.watches.resetPersistent();
@@ -159,14 +202,25 @@ export class ControlSession extends ZooKeeperClient {
     if (first) for (const listener of this.#newSessionListeners) listener();
   }
 
+  /**
+   * Reported only on an answer: a server that grants sessions and hangs up would otherwise be reported at every
+   * attempt.
+   */
+  #onServes(): void {
+    this.#disconnectedAt = undefined;
+    this.#unreachable.reached();
+    this.ensemble.observer.connected(true);
+  }
+
   #onDisconnected(): void {
+    if (this.#disconnectedAt !== undefined) return;
     this.#disconnectedAt = performance.now();
     this.ensemble.observer.connected(false);
   }
 
   #onEnded(cause: Error | undefined): void {
     if (this.#stopped) return; // on purpose: nothing was lost
-    if (this.#disconnectedAt === undefined) this.#onDisconnected();
+    this.#onDisconnected();
     if (cause !== undefined) this.ensemble.observer.fault(cause);
     this.#established = false;
     this.#restart = setTimeout(
@@ -188,6 +242,14 @@ export class ControlSession extends ZooKeeperClient {
     }
     this.#waiters.clear();
   }
+}
+
+/** If a name has several addresses, the error itself says nothing. */
+function reasonOf(cause: Error | undefined): string {
+  if (isReason(cause, 'SESSION_CLOSED_REQUIRE_SASL_AUTH'))
+    return 'it demands credentials (enforce.auth.enabled) and was given none, or of another scheme: set POSTERN_ZOOKEEPER_AUTH';
+  if (cause instanceof AggregateError) return cause.errors.map((error) => (error as Error).message).join(', ');
+  return cause?.message ?? 'the connection was closed';
 }
 
 function shuffled<T>(items: readonly T[]): T[] {

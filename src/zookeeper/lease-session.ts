@@ -1,24 +1,36 @@
 /**
- * The ZooKeeper session of a lease, as far as this replica is attached to it.
+ * The ZooKeeper session of a lease, while this replica is attached to it.
  *
  * - Nothing here keeps the session alive: no pings, no reconnect. Only requests do.
  * - `detach` drops the socket and leaves the session alive; `close` ends the session and frees all that it owns.
- * - When another replica attaches through the same server, ours is closed under us: `ended` becomes true, requests in
- *   flight fail with `NoReplyError`, and the caller attaches again.
+ * - When another replica attaches through the same server, the server closes this connection: `ended` becomes true,
+ *   requests in flight fail with `NoReplyError`, and the caller attaches again.
  *
- * Which server: the first of `servers` that answers, beginning at a position derived from `affinity`, so that every
- * replica prefers the same server for one lease and a second attach really drops the first (protocol C5).
+ * Which server: the first that answers, in an order derived from `affinity` (`server-order.ts`), so that every replica
+ * prefers the same server for one lease and a second attach really drops the first (protocol C5).
+ *
+ * No request waits for its server longer than the lease can bear (`patience.ts`): after that the connection is dropped,
+ * and the caller repeats the request on the next one. Only the requests that make a new lease take their time: it has
+ * nothing to lose yet.
  */
 import { LeaseExpiredError } from '../errors.js';
+import type { Requester } from '../time.js';
 import { DEFAULT_REQUEST_TIMEOUT_MS, ZooKeeperClient, type Ensemble } from './client.js';
-import { Connection, type ConnectionListener } from './connection.js';
-import { HandshakeRefusedError, NoReplyError } from './errors.js';
+import type { Server } from './connect-string.js';
+import { Connection } from './connection/connection.js';
+import type { ConnectionListener } from './connection/options.js';
+import { HandshakeRefusedError, NoReplyError, SessionDeniedError, unless } from './errors.js';
 import type { Operation } from './operations.js';
-import type { SessionIdentity } from './session-identity.js';
+import { quorumCheck } from './operations/session.js';
+import { OwnedNodes } from './owned-nodes.js';
+import { patienceMs } from './patience.js';
+import type { SessionIdentity } from './connection/session-identity.js';
 
 export interface AttachOptions {
-  /** The session timeout: asked for when the session is new, the agreed one when it exists. */
+  /** The session timeout: the wanted one for a new session, the agreed one for an existing session. */
   timeoutMs: number;
+  /** For a new session: whether to refuse any other timeout. For an existing one it always is. */
+  exactTimeout?: boolean;
   /** Any number; equal numbers prefer equal servers. */
   affinity: number;
   /** On the monotonic clock. */
@@ -30,7 +42,10 @@ interface Start {
   failed: (how: 'expired' | 'closed' | 'failed', cause: Error | undefined) => void;
 }
 
-/** What a connection reports. One small object, because it lives as long as the connection: what began it is forgotten when it has succeeded. */
+/**
+ * Receives a connection's events. A small object, because it lives as long as the connection; what started the
+ * connection is forgotten once it has succeeded.
+ */
 class LeaseEvents implements ConnectionListener {
   #lease: LeaseSession | undefined;
   #start: Start | undefined;
@@ -40,6 +55,10 @@ class LeaseEvents implements ConnectionListener {
     start: Start,
   ) {
     this.#start = start;
+  }
+
+  unfit(server: Server, why: Error): void {
+    this.ensemble.order.setAside(server, why);
   }
 
   connected(): void {
@@ -64,12 +83,19 @@ class LeaseEvents implements ConnectionListener {
 
 export class LeaseSession extends ZooKeeperClient {
   readonly #connection: Connection;
-  readonly attachedAt = performance.now();
+  readonly #requester: Requester | undefined;
+  /** How long a request may go without an answer, ms. */
+  #patienceMs = Infinity;
   #onEnded: (() => void) | undefined;
 
-  private constructor(ensemble: Ensemble, connection: Connection) {
+  /** @param isNew undefined for a view that writes for a request: what it owns is counted with the session itself */
+  private constructor(ensemble: Ensemble, connection: Connection, isNew: boolean | undefined, requester?: Requester) {
     super(ensemble);
     this.#connection = connection;
+    this.#requester = requester;
+    const { ownedByLease } = ensemble;
+    if (ownedByLease !== undefined && isNew !== undefined)
+      this.owned = new OwnedNodes(ownedByLease, isNew, (deadline) => this.readOwned(deadline));
   }
 
   /** Opens a new session. The ensemble may grant another timeout: see `timeoutMs`. */
@@ -78,9 +104,9 @@ export class LeaseSession extends ZooKeeperClient {
   }
 
   /**
-   * Attaches to a session that exists.
-   * @throws LeaseExpiredError when the ensemble says that it has ended: the only proof of it
-   * @throws NoReplyError when no server could be reached (its cause is a `HandshakeRefusedError` when one hung up)
+   * Attaches to an existing session.
+   * @throws LeaseExpiredError if a server says that it has ended, with a `SessionDeniedError` as its cause
+   * @throws NoReplyError if no server could be reached (its cause is a `HandshakeRefusedError` if one hung up)
    */
   static attach(ensemble: Ensemble, identity: SessionIdentity, options: AttachOptions): Promise<LeaseSession> {
     return LeaseSession.#connect(ensemble, options, identity);
@@ -95,7 +121,7 @@ export class LeaseSession extends ZooKeeperClient {
     const what = session === undefined ? 'a new session' : 'the session of the lease';
     const remaining = options.deadline - performance.now();
     if (remaining <= 0) return Promise.reject(new NoReplyError(what, 'deadline', false));
-    return new Promise((resolve, reject) => {
+    return new Promise<LeaseSession>((resolve, reject) => {
       const timer = setTimeout(() => {
         reject(new NoReplyError(what, 'deadline', false));
         connection.detach();
@@ -103,23 +129,31 @@ export class LeaseSession extends ZooKeeperClient {
       const events: LeaseEvents = new LeaseEvents(ensemble, {
         connected: (): LeaseSession => {
           clearTimeout(timer);
-          const lease = new LeaseSession(ensemble, connection);
+          ensemble.order.answered(connection.server);
+          const lease = new LeaseSession(ensemble, connection, session === undefined);
+          if (session !== undefined) lease.keepUp();
           resolve(lease);
           return lease;
         },
         failed: (how, cause) => {
           clearTimeout(timer);
-          if (how === 'expired' && session !== undefined) reject(new LeaseExpiredError());
+          if (how === 'expired' && session !== undefined)
+            reject(new LeaseExpiredError(new SessionDeniedError(connection.server)));
           else reject(new NoReplyError(what, 'not-connected', false, cause));
         },
       });
       const connection: Connection = new Connection(
         {
           mode: 'lease',
-          servers: rotated(ensemble.servers, options.affinity),
+          servers: ensemble.order.of(options.affinity),
           sessionTimeoutMs: options.timeoutMs,
+          exactTimeout: options.exactTimeout ?? session !== undefined,
           session,
-          handshakeTimeoutMs: Math.min(ensemble.handshakeTimeoutMs, remaining),
+          handshakeTimeoutMs: Math.min(
+            ensemble.handshakeTimeoutMs,
+            session === undefined ? Infinity : patienceMs(options.timeoutMs),
+            remaining,
+          ),
           credentials,
           tls,
           backlog,
@@ -128,6 +162,14 @@ export class LeaseSession extends ZooKeeperClient {
       );
       connection.connect();
     });
+  }
+
+  /** As for every client; events (`onEnded`) reach the session itself only. */
+  override writingFor(requester: Requester): LeaseSession {
+    const session = new LeaseSession(this.ensemble, this.#connection, undefined, requester);
+    session.owned = this.owned;
+    session.#patienceMs = this.#patienceMs;
+    return session;
   }
 
   /** The connection is gone. */
@@ -154,10 +196,53 @@ export class LeaseSession extends ZooKeeperClient {
   }
 
   get inFlight(): number {
-    return this.#connection.inFlight;
+    return this.#connection.requests.inFlight;
   }
 
-  /** `listener` is called once, when the connection is gone. */
+  /**
+   * The session lives at least `timeoutMs` from this moment, monotonic: when the last request was sent of which the
+   * ensemble's leader knows, or will in time. It does not advance while answers come too late to be sure of that
+   * (`Liveness.touchedAt`).
+   */
+  get touchedAt(): number {
+    return this.#connection.touchedAt;
+  }
+
+  /** Requests on this connection are no longer certain to prolong the session: only another attach is. */
+  get overdue(): boolean {
+    return performance.now() - this.#connection.touchedAt > this.#connection.sessionTimeout / 2;
+  }
+
+  /** As of every client; the write is shared with nobody. */
+  override async readLatest<T>(read: () => Promise<T>, deadline?: number): Promise<T> {
+    const proof = unless(this.submit(quorumCheck(this.full('/')), deadline), 'NO_NODE', 'NO_AUTH');
+    const reading = read();
+    reading.catch(() => undefined); // without a quorum behind it it is nobody's answer, nor is its refusal
+    await proof;
+    return reading;
+  }
+
+  /**
+   * Runs `read` at the lowest safe cost. If its result leads to a write, a `sync` is enough: the write fails at a
+   * deposed leader. A result that would be answered without a write is read again behind a quorum (protocol C37).
+   * @param leadsToWrite whether the caller will write to what was found
+   */
+  async readToWrite<T>(
+    path: string,
+    read: () => Promise<T>,
+    leadsToWrite: (found: T) => boolean,
+    deadline?: number,
+  ): Promise<T> {
+    const [, found] = await Promise.all([this.sync(path, deadline), read()]);
+    return leadsToWrite(found) ? found : this.readLatest(read, deadline);
+  }
+
+  /** Somebody relies on the lease from now on: no request waits longer than that allows. */
+  keepUp(): void {
+    this.#patienceMs = patienceMs(this.timeoutMs);
+  }
+
+  /** Calls `listener` once, when the connection is gone. */
   onEnded(listener: () => void): void {
     this.#onEnded = listener;
     if (this.ended) listener();
@@ -167,25 +252,30 @@ export class LeaseSession extends ZooKeeperClient {
     this.#connection.detach();
   }
 
-  /** @throws NoReplyError when the ensemble could not be told; then the session lives until its timeout */
+  /**
+   * Ends the session, even if it is used on another connection by now: ZooKeeper refuses every request but this one
+   * then.
+   * @throws NoReplyError if the ensemble could not be told; then the session lives until its timeout
+   * @throws ClientGoneError
+   */
   close(deadline = performance.now() + DEFAULT_REQUEST_TIMEOUT_MS): Promise<void> {
-    return this.#connection.closeSession(deadline);
+    return this.#connection.closeSession(this.#within(deadline), this.#requester);
   }
 
   protected override submit<T>(
     operation: Operation<T>,
     deadline = performance.now() + DEFAULT_REQUEST_TIMEOUT_MS,
+    requester = this.#requester,
   ): Promise<T> {
-    return this.#connection.submit(operation, deadline);
+    return this.#connection.submit(operation, this.#within(deadline), requester);
+  }
+
+  #within(deadline: number): number {
+    return Math.min(deadline, performance.now() + this.#patienceMs);
   }
 }
 
-/** Whether an attach failed because a server hung up on us: too many connections from this address, most likely. */
+/** Whether an attach failed because a server hung up: most likely it has too many connections from this address. */
 export function wasRefused(error: unknown): boolean {
   return error instanceof NoReplyError && error.cause instanceof HandshakeRefusedError;
-}
-
-function rotated<T>(items: readonly T[], by: number): T[] {
-  const start = ((by % items.length) + items.length) % items.length;
-  return [...items.slice(start), ...items.slice(0, start)];
 }

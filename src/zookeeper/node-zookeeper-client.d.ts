@@ -1,4 +1,4 @@
-/** The parts of node-zookeeper-client 1.1.3 that we stand on. It ships no types, and its inner modules are not documented. */
+/** The parts of node-zookeeper-client 1.1.3 that the gateway uses. It ships no types and documents no inner modules. */
 
 declare module 'node-zookeeper-client/lib/ConnectionManager.js' {
   import type { EventEmitter } from 'node:events';

@@ -1,9 +1,5 @@
-/**
- * Paths and sequence numbers.
- *
- * A sequence number is a signed 32-bit counter of the parent, written `%010d`: it wraps to negative
- * numbers, and `-2147483648` follows `2147483647` in line. It is compared modulo 2^32, never as text.
- */
+/** Paths and sequence numbers. */
+import type { Stat } from './operations.js';
 
 export function join(...parts: readonly string[]): string {
   return parts.join('/');
@@ -19,35 +15,39 @@ export function baseName(path: string): string {
 }
 
 const DIGITS = 10;
-/** With a sign there may be nine. */
-const SHORT_NEGATIVE = /(?<=[-_])-\d{9}$/;
 
 /**
- * The sequence number at the end of a sequential node's name, or undefined when it has none: ten digits; or a sign with nine or ten, where the '-'
- * cannot be the separator of a prefix such as `lock-`. Lines are long, so what nearly all names have is read by hand.
+ * The last sequence number that a directory assigns. It does not wrap: all later nodes get the same one, and nothing
+ * tells which of them came first. A directory counts all children ever created in it, and starts at 0 only when it is
+ * deleted and created again.
+ */
+export const LAST_SEQUENCE = 2 ** 31 - 1;
+
+/**
+ * The sequence number at the end of a sequential node's name: ten digits. Undefined if there is none, or one with a
+ * sign, as nodes get that are created past the last number while others are in flight. Parsed by hand because lines are
+ * long.
  */
 export function parseSequence(name: string): number | undefined {
   const start = name.length - DIGITS;
   let value = 0;
   for (let at = start; at < name.length; at += 1) {
     const digit = name.charCodeAt(at) - 48;
-    if (!(digit >= 0 && digit <= 9)) {
-      const short = SHORT_NEGATIVE.exec(name);
-      return short === null ? undefined : Number(short[0]) | 0;
-    }
+    if (!(digit >= 0 && digit <= 9)) return undefined;
     value = value * 10 + digit;
   }
-  const before = name.charAt(start - 2);
-  const signed = name.charAt(start - 1) === '-' && (before === '-' || before === '_');
-  return (signed ? -value : value) | 0;
+  return value <= LAST_SEQUENCE ? value : undefined;
 }
 
-/** As ZooKeeper writes it: at least ten characters, padded with zeros after the sign. */
+/** As ZooKeeper writes it: ten digits, zero-padded. */
 export function formatSequence(sequence: number): string {
-  return sequence < 0 ? `-${String(-sequence).padStart(9, '0')}` : String(sequence).padStart(10, '0');
+  return String(sequence).padStart(DIGITS, '0');
 }
 
-/** Negative when `a` came first. Right as long as the two are less than 2^31 apart. */
-export function compareSequences(a: number, b: number): number {
-  return (a - b) | 0;
+/**
+ * The number of the next sequential node in a directory with this Stat. Servers report `cversion` as twice the children
+ * ever created, less those there are.
+ */
+export function nextSequence({ cversion, numChildren }: Pick<Stat, 'cversion' | 'numChildren'>): number {
+  return ((cversion + numChildren) >>> 0) / 2; // 32 bits are enough for twice the last number, but not with a sign
 }

@@ -1,33 +1,27 @@
 /**
- * The one place where watches are set: a hub on the control session. So a lease that moves to another
- * replica breaks no wait, and a thousand requests for one path cost ZooKeeper one watch.
+ * The one place where watches are set: a hub on the control session. So a lease that moves to another replica breaks no
+ * wait, and a thousand requests for one path cost ZooKeeper one watch.
  *
- * A watch here is level-triggered. Its listener is called at most once, with `reset` also when the control session
- * was replaced; whoever is called reads again. Nothing may be concluded from the event itself.
+ * A watch here is level-triggered. Its listener is called at most once, also (with `reset`) when the control session
+ * was replaced, and then reads again. Nothing may be concluded from the event itself.
  *
- * - Set by `getData` where a node is waited for to go: an `exists` on a missing node would leave a watch behind.
+ * - Waits for the end of a node set their watch by `getData`: an `exists` on a missing node would leave a watch behind.
  * - After a reconnect within the session the watches are set again ahead of all other requests, in batches below the
  *   packet limit (defect 12), and the server reports what was missed.
  * - After the session was replaced every listener is called with `reset`.
- * - A watch nobody listens to any more is removed from the server (defect 21).
+ * - A watch that nobody listens to any more is removed from the server (defect 21).
  *
- * Persistent watches call their listener for every event, and with `reset` after every reconnect, because
- * the server does not report what they missed.
+ * Persistent watches call their listener for every event, and with `reset` after every reconnect, because the server
+ * does not report what they missed.
  */
 import type { ZooKeeperObserver } from './client.js';
 import { isReason } from './errors.js';
-import * as operations from './operations.js';
-import {
-  OPCODE,
-  type Listing,
-  type NodeData,
-  type Operation,
-  type PersistentWatchMode,
-  type Stat,
-} from './operations.js';
+import type { Listing, NodeData, Operation, PersistentWatchMode, Stat } from './operations.js';
+import * as nodes from './operations/nodes.js';
+import { addWatch, removeWatches, setWatches, type WatchedPaths } from './operations/watches.js';
 import { parentOf } from './paths.js';
 
-/** As ZooKeeper's own client: far below jute.maxbuffer, however many watches there are. */
+/** As in ZooKeeper's own client: far below jute.maxbuffer, however many watches there are. */
 const REARM_BATCH_BYTES = 128 * 1024;
 
 export type WatchEventType = 'created' | 'deleted' | 'changed' | 'children' | 'reset';
@@ -35,17 +29,17 @@ export type WatchEventType = 'created' | 'deleted' | 'changed' | 'children' | 'r
 export interface WatchEvent {
   type: WatchEventType;
   path: string;
-  /** The zxid that caused it where the server tells (3.9 and later), else -1. */
+  /** The zxid that caused it if the server tells (3.9 and later), else -1. */
   zxid: number;
 }
 
 export type WatchListener = (event: WatchEvent) => void;
 
-/** A listener that is registered. Both methods are idempotent; after the event there is nothing to do. */
+/** A registered listener. Both methods are idempotent; after the event there is nothing to do. */
 export interface Watch {
-  /** Stops listening, and removes the watch from the server when nobody else listens. */
+  /** Stops listening, and removes the watch from the server if nobody else listens. */
   cancel(): void;
-  /** Stops listening and leaves the watch to its event: cheaper where that is certain to come soon. */
+  /** Stops listening but leaves the watch to its event: cheaper if that is certain to come soon. */
   forget(): void;
 }
 
@@ -74,6 +68,35 @@ interface Entry {
   listeners: Set<WatchListener>;
 }
 
+/** How to read a node and watch what was read. */
+interface Reading<T> {
+  kind: Entry['kind'];
+  operation: (path: string) => Operation<T>;
+  /** How new the server's state was. */
+  zxidOf: (value: T) => number;
+  /** Whether the server keeps the watch if there is no such node. */
+  staysWhenMissing: boolean;
+}
+
+const DATA: Reading<NodeData> = {
+  kind: 'data',
+  operation: (path) => nodes.getData(path, true),
+  zxidOf: ({ zxid }) => zxid,
+  staysWhenMissing: false,
+};
+const CHILDREN: Reading<Listing> = {
+  kind: 'children',
+  operation: (path) => nodes.getChildren(path, true),
+  zxidOf: ({ zxid }) => zxid,
+  staysWhenMissing: false,
+};
+const PRESENCE: Reading<Stat> = {
+  kind: 'data',
+  operation: nodes.existsWatch,
+  zxidOf: () => -1,
+  staysWhenMissing: true,
+};
+
 type Submit = <T>(operation: Operation<T>, deadline: number | undefined) => Promise<T>;
 
 export class WatchHub {
@@ -86,8 +109,8 @@ export class WatchHub {
   readonly #observer: ZooKeeperObserver;
 
   /**
-   * @param submit sends a request, after waiting for a connection if need be
-   * @param submitNow fails when there is no connection: a removal that waited could hit a watch that is set meanwhile
+   * @param submit sends a request, waiting for a connection if need be
+   * @param submitNow fails if there is no connection: a removal that waited could hit a watch that is set meanwhile
    */
   constructor(submit: Submit, submitNow: Submit, full: (path: string) => string, observer: ZooKeeperObserver) {
     this.#submit = submit;
@@ -96,45 +119,24 @@ export class WatchHub {
     this.#observer = observer;
   }
 
-  /** Watches that this hub believes the server to hold. */
+  /** Number of watches that the server should hold for this hub. */
   get size(): number {
     return this.#data.size + this.#children.size + this.#persistent.size;
   }
 
-  /** Reads a node and watches its data and its end. No watch stays where there is no node. */
+  /** Reads a node and watches its data and its end. If there is no node, no watch stays. */
   getData(path: string, listener: WatchListener, deadline?: number): Promise<Watched<NodeData>> {
-    const full = this.#full(path);
-    return this.#watch(
-      this.#data,
-      'data',
-      full,
-      listener,
-      operations.getData(full, true),
-      deadline,
-      false,
-      (node) => node.zxid,
-    );
+    return this.#watch(DATA, this.#full(path), listener, deadline);
   }
 
-  /** Reads the children and watches for a change of the set. No watch stays where there is no node. */
+  /** Reads the children and watches for a change of the set. If there is no node, no watch stays. */
   getChildren(path: string, listener: WatchListener, deadline?: number): Promise<Watched<Listing>> {
-    const full = this.#full(path);
-    return this.#watch(
-      this.#children,
-      'children',
-      full,
-      listener,
-      operations.getChildren(full, true),
-      deadline,
-      false,
-      (listing) => listing.zxid,
-    );
+    return this.#watch(CHILDREN, this.#full(path), listener, deadline);
   }
 
-  /** Watches for the beginning, a change or the end of a node; the watch stays also when there is none. */
+  /** Watches for the creation, a change or the end of a node; the watch stays even if there is no node. */
   exists(path: string, listener: WatchListener, deadline?: number): Promise<Watched<Stat>> {
-    const full = this.#full(path);
-    return this.#watch(this.#data, 'data', full, listener, operations.existsWatch(full), deadline, true, () => -1);
+    return this.#watch(PRESENCE, this.#full(path), listener, deadline);
   }
 
   /** Calls `listener` for every event on `path`, or below it too, until cancelled. */
@@ -151,14 +153,14 @@ export class WatchHub {
       this.#persistent.delete(full);
       this.#count();
       this.#removeFromServer(full, 'any');
-      // That took the one-shot watches of the node with it: whoever waits for them reads again, and sets them again.
-      for (const entries of [this.#data, this.#children]) {
-        if (entries.get(full)?.armed === true) this.#fire(entries, full, { type: 'reset', path: full, zxid: -1 });
-      }
+      // That removed the node's one-shot watches too, even those about to be set: their listeners read again, and set
+      // them again.
+      for (const entries of [this.#data, this.#children])
+        this.#fire(entries, full, { type: 'reset', path: full, zxid: -1 });
     };
     const watch: Watch = { cancel, forget: cancel };
     try {
-      await this.#submit(operations.addWatch(full, mode), deadline);
+      await this.#submit(addWatch(full, mode), deadline);
     } catch (error) {
       cancel();
       throw error;
@@ -177,33 +179,29 @@ export class WatchHub {
     this.#firePersistent(path, event);
   }
 
-  /** The session was replaced: everything that was watched must be read again. */
+  /** The session was replaced: everything watched must be read again. */
   reset(): void {
     const lost = [...this.#data.values(), ...this.#children.values()].filter((entry) => entry.armed);
     for (const entry of lost) {
       this.#observer.watchEvent('reset');
-      this.#fire(entry.kind === 'data' ? this.#data : this.#children, entry.path, {
-        type: 'reset',
-        path: entry.path,
-        zxid: -1,
-      });
+      this.#fire(this.#entries(entry.kind), entry.path, { type: 'reset', path: entry.path, zxid: -1 });
     }
   }
 
   /** The requests that set all watches again on a new connection. */
   rearm(lastZxid: number): Operation<unknown>[] {
-    const batches: SetWatches[] = [];
-    let batch: SetWatches | undefined;
-    const add = (list: keyof SetWatches['lists'], path: string): void => {
+    const batches: Batch[] = [];
+    let batch: Batch | undefined;
+    const add = (list: keyof WatchedPaths, path: string): void => {
       const bytes = Buffer.byteLength(path) + 4;
       if (batch === undefined || batch.bytes + bytes > REARM_BATCH_BYTES) batches.push((batch = emptyBatch()));
-      batch.lists[list].push(path);
+      batch.paths[list].push(path);
       batch.bytes += bytes;
     };
     for (const entry of this.#data.values()) if (entry.armed) add(entry.missing ? 'exist' : 'data', entry.path);
     for (const entry of this.#children.values()) if (entry.armed) add('children', entry.path);
     for (const [path, { mode }] of this.#persistent) add(mode === 'persistent' ? 'persistent' : 'recursive', path);
-    return batches.map(({ lists }) => setWatches(lists, lastZxid));
+    return batches.map(({ paths }) => setWatches(paths, lastZxid));
   }
 
   /** After every reconnect: persistent watches are set again, but what they missed is not reported. */
@@ -213,51 +211,60 @@ export class WatchHub {
   }
 
   async #watch<T>(
-    entries: Map<string, Entry>,
-    kind: Entry['kind'],
+    reading: Reading<T>,
     path: string,
     onEvent: WatchListener,
-    operation: Operation<T>,
     deadline: number | undefined,
-    staysWhenMissing: boolean,
-    zxidOf: (value: T) => number,
   ): Promise<Watched<T>> {
+    const { kind } = reading;
+    const entries = this.#entries(kind);
     const listener = registration(onEvent);
     const entry = entries.get(path) ?? { path, kind, armed: false, missing: false, listeners: new Set() };
     entry.listeners.add(listener);
     entries.set(path, entry);
     this.#count();
     const watch: Watch = {
-      cancel: () => this.#cancel(entries, entry, listener),
+      cancel: () => this.#cancel(entry, listener),
       forget: () => void entry.listeners.delete(listener),
     };
     try {
-      const value = await this.#submit(operation, deadline);
-      entry.armed = true;
-      entry.missing = false;
-      this.#keepPersistent(path);
-      return { value, zxid: zxidOf(value), watch };
+      const value = await this.#submit(reading.operation(path), deadline);
+      this.#arm(entry, false);
+      return { value, zxid: reading.zxidOf(value), watch };
     } catch (error) {
       const missing = isReason(error, 'NO_NODE');
-      if (missing && staysWhenMissing) {
-        entry.armed = true;
-        entry.missing = true;
-        this.#keepPersistent(path);
+      if (missing && reading.staysWhenMissing) {
+        this.#arm(entry, true);
         return { value: undefined, zxid: error.zxid, watch };
       }
-      this.#cancel(entries, entry, listener);
+      this.#cancel(entry, listener);
       if (missing) return { value: undefined, zxid: error.zxid, watch: undefined };
       throw error;
     }
   }
 
-  /** Before 3.9 a one-shot watch replaces a persistent one of the same node: it is set again behind it (ZOOKEEPER-4466). */
-  #keepPersistent(path: string): void {
-    const entry = this.#persistent.get(path);
-    if (entry !== undefined) this.#submitNow(operations.addWatch(path, entry.mode), undefined).catch(() => undefined);
+  #entries(kind: Entry['kind']): Map<string, Entry> {
+    return kind === 'data' ? this.#data : this.#children;
   }
 
-  #cancel(entries: Map<string, Entry>, entry: Entry, listener: WatchListener): void {
+  /** The server has confirmed the watch. */
+  #arm(entry: Entry, missing: boolean): void {
+    entry.armed = true;
+    entry.missing = missing;
+    this.#keepPersistent(entry.path);
+  }
+
+  /**
+   * Before 3.9 a one-shot watch replaces a persistent one on the same node: that is set again behind it
+   * (ZOOKEEPER-4466).
+   */
+  #keepPersistent(path: string): void {
+    const entry = this.#persistent.get(path);
+    if (entry !== undefined) this.#submitNow(addWatch(path, entry.mode), undefined).catch(() => undefined);
+  }
+
+  #cancel(entry: Entry, listener: WatchListener): void {
+    const entries = this.#entries(entry.kind);
     if (!entry.listeners.delete(listener) || entry.listeners.size > 0 || entries.get(entry.path) !== entry) return;
     entries.delete(entry.path);
     this.#count();
@@ -265,9 +272,9 @@ export class WatchHub {
     if (entry.armed && !this.#persistent.has(entry.path)) this.#removeFromServer(entry.path, entry.kind);
   }
 
-  /** In the order of the connection: a watch that is set after this is not touched. Nothing depends on the outcome. */
+  /** Ordered by the connection: a watch that is set later is not touched. Nothing depends on the outcome. */
   #removeFromServer(path: string, type: 'data' | 'children' | 'any'): void {
-    this.#submitNow(operations.removeWatches(path, type), performance.now() + 1_000).catch(() => undefined);
+    this.#submitNow(removeWatches(path, type), performance.now() + 1_000).catch(() => undefined);
   }
 
   #fire(entries: Map<string, Entry>, path: string, event: WatchEvent): void {
@@ -296,36 +303,28 @@ export class WatchHub {
   }
 }
 
+/**
+ * `Promise.all` for setting watches: it rejects only once all others have settled too, so that a caller that cancels
+ * what was set leaves no watch behind that is set later.
+ */
+export async function allWatched<T>(readings: readonly Promise<T>[]): Promise<T[]> {
+  await Promise.allSettled(readings);
+  return Promise.all(readings);
+}
+
 /** One function may wait twice, and each wait is cancelled by itself. */
 function registration(onEvent: WatchListener): WatchListener {
   return (event) => onEvent(event);
 }
 
-interface SetWatches {
+/** The paths that one request sets again. */
+interface Batch {
   bytes: number;
-  lists: Record<'data' | 'exist' | 'children' | 'persistent' | 'recursive', string[]>;
+  paths: WatchedPaths;
 }
 
-function emptyBatch(): SetWatches {
-  return { bytes: 0, lists: { data: [], exist: [], children: [], persistent: [], recursive: [] } };
-}
-
-function setWatches(lists: SetWatches['lists'], lastZxid: number): Operation<void> {
-  return {
-    name: 'setWatches',
-    opcode: OPCODE.setWatches,
-    path: '',
-    writes: false,
-    encode: (writer) =>
-      void writer
-        .long(lastZxid)
-        .strings(lists.data)
-        .strings(lists.exist)
-        .strings(lists.children)
-        .strings(lists.persistent)
-        .strings(lists.recursive),
-    decode: () => undefined,
-  };
+function emptyBatch(): Batch {
+  return { bytes: 0, paths: { data: [], exist: [], children: [], persistent: [], recursive: [] } };
 }
 
 function call(listeners: Iterable<WatchListener>, event: WatchEvent, observer: ZooKeeperObserver): void {

@@ -1,4 +1,5 @@
 /** The load generator: it reads what servers send, and what it checks can fail. */
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
@@ -8,6 +9,7 @@ import { locks } from '../../bench/generator/locks.js';
 import { Meter } from '../../bench/generator/meter.js';
 import { queues } from '../../bench/generator/queues.js';
 import { judge } from '../../bench/goals.js';
+import { eventually } from '../support/eventually.js';
 import { sharedZooKeeper } from '../support/start-zookeeper.js';
 
 async function listen(onConnection: (socket: Socket) => void) {
@@ -19,14 +21,16 @@ async function listen(onConnection: (socket: Socket) => void) {
   };
 }
 
-/** Answers the first request with these pieces, each in a packet of its own. */
-function answering(pieces: readonly string[]) {
+/** Answers the first request with these pieces, each when the one before has been read. */
+function answering(pieces: readonly string[], bytesRead: () => number) {
   return listen((socket) => {
-    socket.setNoDelay(true).once('data', () => {
+    socket.once('data', () => {
       void (async () => {
+        let sent = 0;
         for (const piece of pieces) {
           socket.write(piece);
-          await new Promise((resolve) => setTimeout(resolve, 5));
+          sent += Buffer.byteLength(piece);
+          await eventually('it is read', () => bytesRead() === sent, { everyMs: 1 });
         }
       })();
     });
@@ -34,8 +38,11 @@ function answering(pieces: readonly string[]) {
 }
 
 async function ask(pieces: readonly string[]) {
-  await using server = await answering(pieces);
-  const http = await HttpConnection.open(server.port);
+  let client: Socket | undefined;
+  const meet = (message: unknown): void => void (client ??= (message as { socket: Socket }).socket);
+  await using server = await answering(pieces, () => client?.bytesRead ?? 0);
+  subscribe('net.client.socket', meet);
+  const http = await HttpConnection.open(server.port).finally(() => unsubscribe('net.client.socket', meet));
   try {
     return await http.send(requestText('GET', '/', ''));
   } finally {
@@ -45,7 +52,7 @@ async function ask(pieces: readonly string[]) {
 
 function jobOn(
   target: Pick<Target, 'system' | 'port'>,
-  rest: Pick<Job, 'scenario' | 'clients' | 'things' | 'holdMs'>,
+  rest: Pick<Job, 'scenario' | 'clients' | 'things' | 'holdMs' | 'operations'>,
 ): Job {
   const names = `bench-${Math.random().toString(36).slice(2)}-`;
   return {
@@ -87,7 +94,8 @@ describe('the checks of the load generator', () => {
   it('tells of two holders at once', async () => {
     // Nodes that nobody looks at: what raw ZooKeeper does when every client has a lock of its own.
     const port = Number(sharedZooKeeper().split(/[:/]/)[1]);
-    const job = jobOn({ system: 'zookeeper', port }, { scenario: 'lock', clients: 8, things: 1, holdMs: 5 });
+    const rest = { clients: 8, things: 1, holdMs: 5, operations: { warmUp: 0, measured: 40 } };
+    const job = jobOn({ system: 'zookeeper', port }, { scenario: 'lock', ...rest });
     const meter = new Meter(job);
     await locks(job, meter);
     expect(meter.result().violations.join()).toContain('at once');

@@ -1,4 +1,7 @@
-/** The judgement of a soak: what grows is said to grow, what is left is said to be left. The work itself is done by `npm run soak`. */
+/**
+ * The judgement of a soak: what grows is said to grow, what is left is said to be left. The work itself is done by
+ * `npm run soak`.
+ */
 import { describe, expect, it } from 'vitest';
 import { judge } from '../../bench/soak/levels.js';
 import { plot } from '../../bench/soak/plot.js';

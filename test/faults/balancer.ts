@@ -1,4 +1,7 @@
-/** A balancer in front of replicas, as a client sees it: kept connections, and no request for a replica that says it is not ready. */
+/**
+ * A balancer in front of replicas, as a client sees it: kept connections, and no request for a replica that says it is
+ * not ready.
+ */
 import { once } from 'node:events';
 import { Agent, request, type IncomingMessage } from 'node:http';
 
@@ -15,7 +18,9 @@ export interface Outcome {
   reused: boolean;
 }
 
-/** What stands before the replicas: knows which ones say that they are ready, as a balancer does, and keeps connections. */
+/**
+ * What stands before the replicas: knows which ones say that they are ready, as a balancer does, and keeps connections.
+ */
 export class Balancer implements Disposable {
   readonly #ready = new Map<string, boolean>();
   readonly #agent = new Agent({ keepAlive: true, maxSockets: Infinity });

@@ -1,6 +1,6 @@
 /**
- * Replicas that are stopped under load, one after the other: no request that was sent gets lost, and the only refusals are
- * those that say retry.
+ * Replicas that are stopped under load, one after the other: no request that was sent gets lost, and the only refusals
+ * are those that say retry.
  */
 import { describe, expect, test } from 'vitest';
 import { eventually } from '../support/eventually.js';
@@ -10,6 +10,8 @@ import { scaled } from '../support/timing.js';
 import { Balancer, type Outcome } from './balancer.js';
 
 const CLIENTS = 12;
+/** Longer than the balancer needs to see that a replica is not ready, on a busy machine too. */
+const PAUSE_MS = scaled(2_000);
 
 /** Clients that take a lock each, heartbeat, give it back, and look, over and over, until told to end. */
 async function underLoad(
@@ -48,7 +50,9 @@ async function startTwo(settings: Record<string, string>): Promise<ReplicaProces
   return [await spawnReplica({ root, settings }), await spawnReplica({ root, settings })];
 }
 
-/** 409 `not-holder`: a release that is repeated after the replica had answered the first with a refusal to be repeated. */
+/**
+ * 409 `not-holder`: a release that is repeated after the replica had answered the first with a refusal to be repeated.
+ */
 function isFine({ what, retryable }: Outcome): boolean {
   return [200, 204, 409].includes(what as number) || (what === 503 && retryable);
 }
@@ -58,7 +62,7 @@ describe('a rolling restart under load', () => {
     'with a pause loses no request, sends nobody to a closed port and ends in good order',
     { timeout: scaled(120_000) },
     async () => {
-      const [a, b] = (await startTwo({ POSTERN_DRAIN_PAUSE_MS: '1000' })) as [ReplicaProcess, ReplicaProcess];
+      const [a, b] = (await startTwo({ POSTERN_DRAIN_PAUSE_MS: String(PAUSE_MS) })) as [ReplicaProcess, ReplicaProcess];
       await using _a = a;
       await using _b = b;
       const outcomes = await underLoad([a, b], async (balancer, count) => {

@@ -1,20 +1,22 @@
 /**
- * Clients do whatever comes to their minds at two replicas, which are killed and started again meanwhile, or stopped for a while; then the history of every
- * object is judged (`test/histories`). `npm run torture` does the same with many processes and every fault.
+ * Clients do whatever comes to their minds at two replicas, which are killed and started again meanwhile, or stopped
+ * for a while; then the history of every object is judged (`test/histories`). `npm run torture` does the same with many
+ * processes and every fault.
  *
  * `HISTORY_ROUNDS=10` does ten times as much; `FAULT_SEED` repeats the choices.
  */
 import { env } from 'node:process';
 import { test } from 'vitest';
 import { History, NotApplied, now } from '../histories/history.js';
+import { UNDECIDED } from '../histories/linearizable.js';
 import { encodeOperation, type Workload } from '../histories/workload.js';
 import { workloads } from '../histories/workloads/index.js';
-import type { Client } from '../support/client.js';
+import type { Client } from '../support/http/client.js';
 import { passed } from '../support/eventually.js';
 import { spawnReplica, type ReplicaProcess } from '../support/start-gateway.js';
 import { freshRoot } from '../support/start-zookeeper.js';
 import { scaled } from '../support/timing.js';
-import { seededRandom } from './scene.js';
+import { seededRandom } from '../support/scene.js';
 
 /** A multiple of the usual number. */
 const ROUNDS = Number(env['HISTORY_ROUNDS'] ?? 1);
@@ -68,7 +70,8 @@ class Crowd<I, O> {
     );
     return history.objects.flatMap((object) => {
       const operations = history.of(object);
-      const found = workload.check(operations, { touchLagMs: 0 });
+      // A search that was given up says nothing: on a busy machine many outcomes are unknown.
+      const found = workload.check(operations, { touchLagMs: 0 }).filter((one) => !one.startsWith(UNDECIDED));
       if (found.length > 0) console.log([`history of ${object}:`, ...operations.map(encodeOperation)].join('\n'));
       return found.map((complaint) => `${object}: ${complaint}`);
     });
@@ -127,7 +130,8 @@ test('all that clients are told is right while replicas are killed', LIMIT, () =
   }),
 );
 
-// What a stopped replica was asked it does when it goes on: its client has given it up and asked another one, and its lease may have ended.
+// What a stopped replica was asked it does when it goes on: its client has given it up and asked another one, and its
+// lease may have ended.
 test('all that clients are told is right while replicas stand still for longer than leases live', LIMIT, () =>
   run({
     what: 'replicas stopped',

@@ -1,10 +1,10 @@
 /**
- * Two replicas are restarted in turn, as a deployment does it, while clients of every kind go on: locks are held and waited for, queues worked
- * off, values written and watched. No lease is lost, no place in a line, no message and no write; and whatever is refused says that the same
- * request may be sent again, which is all that these clients do.
+ * Two replicas are restarted in turn, as a deployment does it, while clients of every kind go on: locks are held and
+ * waited for, queues worked off, values written and watched. No lease is lost, no place in a line, no message and no
+ * write; and whatever is refused says that the same request may be sent again, which is all that these clients do.
  */
 import { expect, test } from 'vitest';
-import type { LeaseHandle } from '../support/client.js';
+import type { LeaseHandle } from '../support/http/client.js';
 import { eventually, passed } from '../support/eventually.js';
 import { spawnReplica, type ReplicaProcess } from '../support/start-gateway.js';
 import { freshRoot } from '../support/start-zookeeper.js';
@@ -18,7 +18,7 @@ const HOLDERS = 4;
 const WAITERS = 8;
 const WAIT_MS = 50_000;
 /** Longer than the balancer needs to see that a replica is not ready, on a busy machine too. */
-const SETTINGS = { POSTERN_DRAIN_PAUSE_MS: '2000', POSTERN_DRAIN_MS: '5000' };
+const SETTINGS = { POSTERN_DRAIN_PAUSE_MS: String(scaled(2_000)), POSTERN_DRAIN_MS: '5000' };
 
 interface Asked {
   leaseToken?: string;
@@ -37,7 +37,10 @@ class Site {
 
   constructor(readonly balancer: Balancer) {}
 
-  /** One request, at one replica or the other, until it is answered with one of these statuses. A 503 that says so is repeated as it was. */
+  /**
+   * One request, at one replica or the other, until it is answered with one of these statuses. A 503 that says so is
+   * repeated as it was.
+   */
   async ask(statuses: readonly number[], method: string, path: string, asked: Asked = {}): Promise<Outcome> {
     const headers = { ...asked.headers, ...(asked.leaseToken !== undefined && { 'lease-token': asked.leaseToken }) };
     const body = asked.body === undefined ? '' : JSON.stringify(asked.body);
@@ -120,7 +123,10 @@ async function line(site: Site, name: string, holdMs: number, open: () => boolea
   return { granted: Promise.all(granted), kept };
 }
 
-/** Pushes with a messageId, claims and acknowledges; resolves to what was pushed and what was acknowledged, when the queue is empty. */
+/**
+ * Pushes with a messageId, claims and acknowledges; resolves to what was pushed and what was acknowledged, when the
+ * queue is empty.
+ */
 async function work(site: Site): Promise<{ pushed: number; acknowledged: Set<number> }> {
   const acknowledged = new Set<number>();
   const { leaseToken } = await site.lease();
@@ -218,7 +224,8 @@ test(
     await Promise.all([all, ...lines.map(({ kept }) => kept)]);
     expect(site.unexpected).toEqual([]);
 
-    // Tokens grow with every grant: the order of the tokens is the order in which it was granted, and must be that of arrival.
+    // Tokens grow with every grant: the order of the tokens is the order in which it was granted, and must be that of
+    // arrival.
     for (const tokens of granted) expect(tokens).toEqual([...tokens].sort((x, y) => x - y));
     const { pushed, acknowledged } = await working;
     expect([...acknowledged].sort((x, y) => x - y)).toEqual(Array.from({ length: pushed }, (_, i) => i));

@@ -4,9 +4,9 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { eventually, throughout } from '../support/eventually.js';
 import { startReplica, type Replica } from '../support/start-gateway.js';
 import { freshRoot, startEnsemble, type TestEnsemble, type ZooKeeperNode } from '../support/start-zookeeper.js';
-import type { TcpProxy } from '../support/tcp-proxy.js';
+import type { TcpProxy } from '../support/zookeeper/tcp-proxy.js';
 import { scaled, timing } from '../support/timing.js';
-import { Resource, rounds, seededRandom, startSplit } from './scene.js';
+import { Resource, rounds, seededRandom, startSplit } from '../support/scene.js';
 
 const TTL_MS = 7_000;
 let ensemble: TestEnsemble;
@@ -44,7 +44,8 @@ test(
         ensemble.lag(behind.id, 80 + Math.round(random() * 80));
         // It may wait a moment: the leader answers a `sync` before it has applied what a follower has answered already.
         resource.enter('holder', (await b.hold('stale', holder, { waitMs: 20_000 })).fencingToken);
-        // My place is made elsewhere, and A goes on with it: so nothing that A writes brings its control session up to date.
+        // My place is made elsewhere, and A goes on with it: so nothing that A writes brings its control session up to
+        // date.
         await b.expect(202, 'POST', '/v1/locks/stale/acquire', { body: { waitMs: 1, keepPlace: true }, ...me });
         const joinedAt = performance.now();
         const waiting = a.hold('stale', me, { waitMs: 20_000 }).then((hold) => {
@@ -105,6 +106,7 @@ test('every replica attaches a lease to the same server, so a second attach ends
   await using a = await startReplica({ root, zookeeper: servers.join(',') });
   await using b = await startReplica({ root, zookeeper: servers.toReversed().join(',') });
   const connections = (): number[] => [leader, behind, other].map(({ proxy }) => proxy?.openConnections ?? 0);
+  const sumOf = (counts: readonly number[]): number => counts.reduce((sum, count) => sum + count, 0);
   for (let i = 0; i < 6; i += 1) {
     const lease = await a.createLease({ ttlMs: TTL_MS });
     expect(a.gateway.context.leases.sessions.size).toBe(1);
@@ -113,6 +115,8 @@ test('every replica attaches a lease to the same server, so a second attach ends
     await eventually('A has lost its connection', () => a.gateway.context.leases.sessions.size === 0);
     await eventually('B is where A was', () => isDeepStrictEqual(connections(), before));
     await b.endLease(lease);
+    const left = sumOf(before) - 1;
+    await eventually('its connection is closed', () => sumOf(connections()) === left);
   }
 });
 
@@ -140,9 +144,9 @@ test(
 
 test('a heartbeat is not answered by a follower whose leader is silent (C5)', async () => {
   const root = freshRoot();
-  const settings = { POSTERN_REQUEST_TIMEOUT_MS: '1000' };
+  const settings = { POSTERN_REQUEST_TIMEOUT_MS: String(scaled(1_000)) };
   await using a = await startReplica({ root, zookeeper: other.connectString, settings });
-  const me = await a.createLease({ ttlMs: TTL_MS });
+  const me = await a.createLease({ ttlMs: 60_000 });
   expect((await a.heartbeat(me)).status).toBe(200);
   const leading = await ensemble.leader();
   leading.pause();
@@ -163,7 +167,8 @@ test('what is shown is no older than the request, at a server that is behind (C2
   await using a = await startReplica({ root, zookeeper: behind.connectString });
   const lease = await b.createLease({ ttlMs: 60_000 });
   const show = async (path: string): Promise<unknown> => (await a.call('GET', path)).body as unknown;
-  // What is looked at for the first time may have to be found first: only what follows has to come through a server that is behind.
+  // What is looked at for the first time may have to be found first: only what follows has to come through a server
+  // that is behind.
   await b.expect(201, 'PUT', '/v1/barriers/new');
   await b.expect(204, 'DELETE', '/v1/barriers/new');
   ensemble.lag(behind.id, 300);

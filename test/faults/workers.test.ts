@@ -1,14 +1,17 @@
-/** One replica on several cores: its workers serve one port, tell of themselves together, and one that dies takes nothing with it. */
+/**
+ * One replica on several cores: its workers serve one port, tell of themselves together, and one that dies takes
+ * nothing with it.
+ */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
 import { expect, test } from 'vitest';
-import { Client, type LeaseHandle } from '../support/client.js';
+import { Client, type LeaseHandle } from '../support/http/client.js';
 import { eventually } from '../support/eventually.js';
 import { spawnReplica, type ReplicaProcess } from '../support/start-gateway.js';
-import { freshRoot, sharedZooKeeper } from '../support/start-zookeeper.js';
-import { scaled } from '../support/timing.js';
+import { sharedZooKeeper } from '../support/start-zookeeper.js';
+import { scaled, timing } from '../support/timing.js';
 
 const WORKERS = 2;
 const TTL_MS = 20_000;
@@ -16,9 +19,9 @@ const TTL_MS = 20_000;
 const LIMIT = { timeout: scaled(60_000) };
 const MAIN = new URL('../../dist/main.js', import.meta.url).pathname;
 
-async function startWorkers(root = freshRoot()): Promise<ReplicaProcess> {
-  const replica = await spawnReplica({ root, settings: { POSTERN_WORKERS: String(WORKERS) } });
-  await eventually('all workers are there', () => replica.output.includes('all workers listen'));
+async function startWorkers(settings: Record<string, string> = {}): Promise<ReplicaProcess> {
+  const replica = await spawnReplica({ settings: { POSTERN_WORKERS: String(WORKERS), ...settings } });
+  await eventually('all workers are there', () => replica.output.includes('all workers listening'));
   return replica;
 }
 
@@ -41,6 +44,30 @@ function clientsOf(replica: ReplicaProcess): Client[] {
   return Array.from({ length: 4 * WORKERS }, () => new Client(replica.url));
 }
 
+/** A request of each client that waits for a lock which somebody else holds. */
+async function beginWaits(
+  replica: ReplicaProcess,
+  clients: readonly Client[],
+  options: { keepPlace?: boolean } = {},
+): Promise<ReturnType<Client['acquire']>[]> {
+  const holder = await replica.createLease({ ttlMs: TTL_MS });
+  await replica.hold('draining', holder);
+  const leases = await Promise.all(clients.map((client) => client.createLease({ ttlMs: TTL_MS })));
+  const waiting = clients.map((client, i) =>
+    client.acquire('draining', leases[i] as LeaseHandle, { waitMs: 30_000, ...options }),
+  );
+  await eventually(
+    'all wait',
+    async () => (await metric(replica, 'postern_waiters', '{kind="lock"}')) === clients.length,
+  );
+  return waiting;
+}
+
+/** How often its processes said that they begin to stop. */
+function timesStopping({ output }: ReplicaProcess): number {
+  return output.split('"msg":"stopping"').length - 1;
+}
+
 async function dispose(clients: readonly Client[]): Promise<void> {
   for (const client of clients) await client[Symbol.asyncDispose]();
 }
@@ -55,15 +82,23 @@ test('workers serve one port, and tell of themselves as one replica', LIMIT, asy
   });
   expect(await metric(replica, 'postern_zookeeper_connected')).toBe(1);
   const [holder, ...others] = leases;
+  const waited = new AbortController();
   if (holder === undefined) throw new Error('no lease');
   await clients[0]?.hold('busy', holder);
-  const waiting = others.map((lease, i) => (clients[i + 1] as Client).acquire('busy', lease, { waitMs: 1_500 }));
+  const { signal } = waited;
+  const waiting = others.map((lease, i) =>
+    (clients[i + 1] as Client).acquire('busy', lease, { waitMs: 30_000 }, { signal }).catch(() => 'left'),
+  );
   await eventually('every worker knows of all waits', async () => {
     const reply = await replica.call('GET', '/v1/contention');
     return (reply.body as { items: { waiting: number }[] }).items[0]?.waiting === others.length;
   });
-  expect(await metric(replica, 'postern_waiters', '{kind="lock"}')).toBe(others.length);
-  for (const { status } of await Promise.all(waiting)) expect(status).toBe(409);
+  await eventually(
+    'so do the metrics, a second later at the latest',
+    async () => (await metric(replica, 'postern_waiters', '{kind="lock"}')) === others.length,
+  );
+  waited.abort();
+  expect(await Promise.all(waiting)).toEqual(others.map(() => 'left'));
   expect((await replica.call('GET', '/v1/status')).body).toMatchObject({ limits: { workers: WORKERS } });
   await dispose(clients);
 });
@@ -95,31 +130,47 @@ test('a worker that is killed loses no lease and no lock, and another one takes 
   }).finally(() => (over = true));
   await coming;
   for (const { client, lease, name, hold } of held) {
-    const reply = await eventually('the same request again is answered', () =>
-      client.acquire(name, lease).catch(() => undefined),
+    const again = await eventually('the same request again is answered', () =>
+      client.hold(name, lease).catch(() => undefined),
     );
-    expect(reply).toMatchObject({ status: 200, body: { alreadyHeld: true, fencingToken: hold.fencingToken } });
+    expect(again).toMatchObject({ alreadyHeld: true, fencingToken: hold.fencingToken });
   }
-  await eventually('the log tells of it', () => /"level":"error".*a worker has ended/.test(replica.output));
+  await eventually('the log tells of it', () => /"level":"error".*worker exited/.test(replica.output));
   await dispose(clients);
 });
 
 test('a replica that is told to stop drains all its workers', LIMIT, async () => {
   await using replica = await startWorkers();
   const clients = clientsOf(replica);
-  const holder = await replica.createLease({ ttlMs: TTL_MS });
-  await replica.hold('draining', holder);
-  const leases = await Promise.all(clients.map((client) => client.createLease({ ttlMs: TTL_MS })));
-  const waiting = clients.map((client, i) =>
-    client.acquire('draining', leases[i] as LeaseHandle, { waitMs: 30_000, keepPlace: true }),
-  );
-  await eventually(
-    'all wait',
-    async () => (await metric(replica, 'postern_waiters', '{kind="lock"}')) === clients.length,
-  );
+  const waiting = await beginWaits(replica, clients, { keepPlace: true });
   expect(await replica.kill('SIGTERM')).toBe(0);
   for (const { status } of await Promise.all(waiting)) expect(status).toBe(202);
   await dispose(clients);
+});
+
+test('a signal to all processes of a replica drains its workers as well', LIMIT, async () => {
+  await using replica = await startWorkers({ POSTERN_DRAIN_PAUSE_MS: String(scaled(2_000)) });
+  const clients = clientsOf(replica);
+  const waiting = await beginWaits(replica, clients);
+  for (const pid of await workersOf(replica)) process.kill(pid, 'SIGTERM');
+  // Now the workers get the signal a second time, from the supervisor.
+  await eventually('the workers are stopping', () => timesStopping(replica) === WORKERS);
+  expect(await replica.kill('SIGTERM')).toBe(0);
+  for (const { status, body } of await Promise.all(waiting))
+    expect({ status, body }).toMatchObject({ status: 503, body: { code: 'draining' } });
+  await dispose(clients);
+});
+
+test('a second signal ends a replica with all its workers at once', LIMIT, async () => {
+  await using replica = await startWorkers({ POSTERN_DRAIN_PAUSE_MS: '60000' });
+  process.kill(replica.pid, 'SIGTERM');
+  await eventually('all are stopping', () => timesStopping(replica) === WORKERS + 1);
+  const workers = await workersOf(replica);
+  expect(workers).toHaveLength(WORKERS);
+  const signalledAt = performance.now();
+  expect(await replica.kill('SIGTERM')).toBe(0);
+  expect(performance.now() - signalledAt).toBeLessThan(timing.eventuallyMs);
+  for (const pid of workers) expect(() => process.kill(pid, 0)).toThrow('ESRCH');
 });
 
 test('workers that cannot start end the replica with the reason', LIMIT, async () => {

@@ -1,4 +1,7 @@
-/** The ways in which a request is made wrong. Each says what it did, and whether the gateway must refuse what comes of it. */
+/**
+ * The ways in which a request is made wrong. Each says what it did, and whether the gateway must refuse what comes of
+ * it.
+ */
 import type { Chance } from './chance.js';
 import { LIMITS, PRINCIPALS, type Draft } from './draft.js';
 import type { Memory } from './memory.js';

@@ -1,5 +1,8 @@
-/** A request of the fuzzer as long as its parts can still be changed, and what is agreed about the replicas that it goes to. */
-import type { Operation } from '../../src/http/openapi.js';
+/**
+ * A request of the fuzzer as long as its parts can still be changed, and what is agreed about the replicas that it goes
+ * to.
+ */
+import type { Operation } from '../../src/http/contract/openapi.js';
 
 /** Of the replicas that are tried; small, so that what is above them costs little. */
 export const LIMITS = { maxWaitMs: 150, maxBodyBytes: 32 * 1024, maxMessageBytes: 8 * 1024 };

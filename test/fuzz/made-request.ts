@@ -1,11 +1,11 @@
 /**
  * Requests made from the contract: an operation, values for everything that it takes, and then some of it made wrong.
  *
- * What is made wrong says whether it must be refused, or whether that is for the gateway to decide; a request with nothing wrong must not be
- * refused as bad input.
+ * What is made wrong says whether it must be refused, or whether that is for the gateway to decide; a request with
+ * nothing wrong must not be refused as bad input.
  */
-import { openApi, pointer, type Operation, type Parameter } from '../../src/http/openapi.js';
-import { createSchemaCompiler } from '../../src/http/schemas.js';
+import { openApi, pointer, type Operation, type Parameter } from '../../src/http/contract/openapi.js';
+import { createSchemaCompiler } from '../../src/http/contract/schemas.js';
 import type { Chance } from './chance.js';
 import type { Memory } from './memory.js';
 import { breakages } from './breakages.js';

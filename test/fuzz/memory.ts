@@ -1,6 +1,6 @@
 /**
- * What answers have told so far, by the name of the member it stood in: tokens, ids and ETags that exist, so that the requests which
- * follow reach what lies behind the first check.
+ * What answers have told so far, by the name of the member it stood in: tokens, ids and ETags that exist, so that the
+ * requests which follow reach what lies behind the first check.
  */
 import type { Chance } from './chance.js';
 

@@ -1,5 +1,5 @@
 /** Values as a schema of the contract describes them, drawn by chance; and values that no schema expects. */
-import { openApi, resolve, type Schema } from '../../src/http/openapi.js';
+import { openApi, resolve, type Schema } from '../../src/http/contract/openapi.js';
 import type { Chance } from './chance.js';
 import type { Memory } from './memory.js';
 
@@ -30,7 +30,8 @@ const USUAL: Record<string, [number, number]> = {
 /** A value that keeps the schema; `member` is the name it is sent under. */
 export function keeping(schema: Schema, member: string, chance: Chance, memory: Memory): unknown {
   const known = chance.percent(60) ? memory.recall(member, chance) : undefined;
-  const resolved = resolve<Schema>(document, schema);
+  const [only = schema] = schema.allOf ?? [];
+  const resolved = resolve<Schema>(document, only);
   if (known !== undefined && fits(resolved, known)) return known;
   return drawn(resolved, member, chance, memory);
 }
@@ -111,7 +112,8 @@ function anything(chance: Chance, depth = 0): unknown {
       : Object.fromEntries(
           Array.from({ length: chance.integer(0, 3) }, () => [chance.pick(STRINGS), anything(chance, depth + 1)]),
         );
-  return chance.pick<unknown>([null, true, false, 0, -1, 1.5, 2 ** 53, 1e300, '', 'text', 'ü€𝄞', '\u0000', '\u2028']);
+  const numbers = [0, -1, 1.5, Number.MAX_SAFE_INTEGER, 1e300];
+  return chance.pick<unknown>([null, true, false, ...numbers, '', 'text', 'ü€𝄞', '\u0000', '\u2028']);
 }
 
 /** Of every type, at the edges and beyond them. */

@@ -1,9 +1,9 @@
 /**
- * HTTP/1.1 byte by byte: sends what no client library would, and reads the answer strictly. Connections are kept and used again, as a
- * request that leaves something behind on one shows in the next.
+ * HTTP/1.1 byte by byte: sends what no client library would, and reads the answer strictly. Connections are kept and
+ * used again, as a request that leaves something behind on one shows in the next.
  */
 import { connect, type Socket } from 'node:net';
-import type { CheckedAnswer } from '../support/contract.js';
+import type { CheckedAnswer } from '../support/http/contract.js';
 import { passed } from '../support/eventually.js';
 
 export interface Sending {
@@ -179,9 +179,15 @@ function unchunk(bytes: Buffer): Buffer | undefined {
   }
 }
 
+/** A value of the configuration may be called JSON and not be any: where the contract wants an object, text is none. */
 function bodyOf(bytes: Buffer, headers: Record<string, string>): unknown {
   const text = bytes.toString();
-  return text !== '' && /json/.test(headers['content-type'] ?? '') ? (JSON.parse(text) as unknown) : text;
+  if (text === '' || !/json/.test(headers['content-type'] ?? '')) return text;
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return text;
+  }
 }
 
 function shown(bytes: Buffer): string {

@@ -1,4 +1,7 @@
-/** What is looked for in histories of queues whose messages are claimed: a right history, and one that is wrong for each thing that can be. */
+/**
+ * What is looked for in histories of queues whose messages are claimed: a right history, and one that is wrong for each
+ * thing that can be.
+ */
 import { describe, expect, it } from 'vitest';
 import { claimComplaints, type ClaimInput, type ClaimOperation, type ClaimOutput } from './claims.js';
 

@@ -1,12 +1,14 @@
 /**
- * What users of a queue rely on who claim and acknowledge, looked for in the history of one that was emptied in the end:
+ * What users of a queue rely on who claim and acknowledge, looked for in the history of one that was emptied in the
+ * end:
  *
- * - What was pushed is acknowledged exactly once, nothing else is, and nobody gets a message after that; in order (`queue-history.ts`).
- * - Nobody believes to have claimed what somebody else believes so. A client may believe it from when it was told until it asks to acknowledge
- *   the message or to give it back, or its lease may have ended by its own clock.
+ * - What was pushed is acknowledged exactly once, nothing else is, and nobody gets a message after that; in order
+ *   (`faults/history.ts`).
+ * - Nobody believes to have claimed what somebody else believes so. A client may believe it from when it was told until
+ *   it asks to acknowledge the message or to give it back, or its lease may have ended by its own clock.
  * - An acknowledgement counts only while its claim does: not after another one was told of a claim of the same message.
  */
-import { QueueHistory } from '../faults/queue-history.js';
+import { QueueHistory } from '../recipes/queue/faults/history.js';
 import type { LeaseInput, LeaseOutput } from './client-lease.js';
 import type { Operation } from './linearizable.js';
 import { LeaseLife } from './lives.js';
@@ -46,7 +48,7 @@ export function claimComplaints(operations: readonly ClaimOperation[], circumsta
   return [...accounts(operations), ...overlaps(beliefs), ...acknowledgedByOthers(operations, beliefs)];
 }
 
-/** As `queue-history.ts` keeps them. */
+/** As `faults/history.ts` keeps them. */
 function accounts(operations: readonly ClaimOperation[]): string[] {
   const history = new QueueHistory();
   const done = new Set<string>();

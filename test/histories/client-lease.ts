@@ -1,6 +1,7 @@
 /**
- * A client's lease, kept by heartbeats until it ends, and what is known of its life, written into the history of every object that it is used on: so
- * each history can be judged by itself, and a client that is killed leaves all that it knew.
+ * A client's lease, kept by heartbeats until it ends, and what is known of its life, written into the history of every
+ * object that it is used on: so each history can be judged by itself, and a client that is killed leaves all that it
+ * knew.
  *
  *   take ─▶ kept (a heartbeat every ttl/3) ─▶ left      its client ended it
  *                       │                  ─▶ forsaken  its client sends no heartbeat any more, as if it had died
@@ -8,7 +9,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Reply } from '../support/client.js';
+import type { Reply } from '../support/http/client.js';
 import { NotApplied, now } from './history.js';
 import { ask, type Recorder, type Scene } from './workload.js';
 
@@ -40,19 +41,25 @@ type LeaseRecorder = Pick<Recorder<LeaseInput, LeaseOutput>, 'add'>;
 export class ClientLease {
   /** The one used last is the last. */
   readonly #objects = new Set<string>();
+  readonly client: string;
+  /** Unique among all leases. */
+  readonly name: string;
+  readonly ttlMs: number;
+  leaseToken: string;
+  private lastLife: Life;
   #over = false;
   #failure: unknown;
 
   private constructor(
-    readonly client: string,
-    /** Unique among all leases. */
-    readonly name: string,
-    readonly ttlMs: number,
     private readonly history: LeaseRecorder,
     private readonly scene: Pick<Scene, 'replica' | 'signal'>,
-    public leaseToken: string,
-    private lastLife: Life,
+    taken: { client: string; name: string; ttlMs: number; leaseToken: string; life: Life },
   ) {
+    this.client = taken.client;
+    this.name = taken.name;
+    this.ttlMs = taken.ttlMs;
+    this.leaseToken = taken.leaseToken;
+    this.lastLife = taken.life;
     this.#keep().catch((error: unknown) => (this.#failure = error));
   }
 
@@ -67,12 +74,19 @@ export class ClientLease {
     const begin = now();
     for (;;) {
       if (scene.signal.aborted) throw new NotApplied();
-      const body = { ttlMs, requestId: name.replace(/[^A-Za-z0-9._~-]/g, '-').slice(-64), label: client };
+      const body = {
+        ttlMs,
+        requestId: name
+          .replace(/[^A-Za-z0-9._~-]/g, '-')
+          .slice(-64)
+          .padEnd(22, '-'),
+        label: client,
+      };
       const reply = await ask(scene.replica(), 'POST', '/v1/leases', { body }).catch(unlessDone);
       if (reply?.status === 201) {
         const life: Life = { begin, end: now(), input: { do: 'lease-lives', lease: name, ttlMs, created: true } };
         const { leaseToken } = reply.body as { leaseToken: string };
-        return new ClientLease(client, name, ttlMs, history, scene, leaseToken, life);
+        return new ClientLease(history, scene, { client, name, ttlMs, leaseToken, life });
       }
       if (reply !== undefined && reply.status !== 429)
         throw new Error(`a lease was answered with ${reply.status}: ${JSON.stringify(reply.body)}`);

@@ -1,6 +1,6 @@
 /**
- * Lock, read-write lock, semaphore, election: holds that a lease has, and loses when it ends. Whoever holds does so as one of a lease, which may
- * ask several times under names of its own: `lease#3`.
+ * Lock, read-write lock, semaphore, election: holds that a lease has, and loses when it ends. Whoever holds does so as
+ * one of a lease, which may ask several times under names of its own: `lease#3`.
  *
  * An output that is undefined means that nobody knows what came of it: then it does what it would do in that state.
  */
@@ -15,8 +15,9 @@ export type HoldInput =
       readonly waitMs?: number;
     }
   /**
-   * `mayStand`: that it was done does not say that it held. Somebody of that name asked and was not told whether it holds, so there may be a place in line
-   * to be left; or nobody knows what came of an earlier release of it, and of two whose deletions were not answered nobody can say which one did it.
+   * `mayStand`: that it was done does not say that it held. Somebody of that name asked and was not told whether it
+   * holds, so there may be a place in line to be left; or nobody knows what came of an earlier release of it, and of
+   * two whose deletions were not answered nobody can say which one did it.
    */
   | { readonly do: 'release'; readonly by: string; readonly mayStand?: boolean }
   /** An acquire that nobody waited for any more takes back what it got, unless another one was told of it. */
@@ -60,109 +61,117 @@ export function leaseOf(by: string): string {
 }
 
 /**
- * A lock: nobody holds beside a holder, and its token is higher than all before it. Readers share, and so do the permits of a semaphore: their
- * tokens tell the order of arrival, and only those who exclude each other are granted in it.
+ * A lock: nobody holds beside a holder, and its token is higher than all before it. Readers share, and so do the
+ * permits of a semaphore: their tokens tell the order of arrival, and only those who exclude each other are granted in
+ * it.
  * @param limit permits that there are
  */
 export function holdsModel(limit = 1): Model<Holds, HoldInput, HoldOutput> {
-  const room = ({ held }: Holds, reads: boolean, permits: number): boolean =>
-    (reads && held.every((one) => one.reads)) || held.reduce((sum, one) => sum + one.permits, permits) <= limit;
-  const rises = ({ lastToken, lastAlone }: Holds, token: number, reads: boolean): boolean =>
-    limit > 1 || token > (reads ? lastAlone : lastToken);
-  const given = (state: Holds, hold: Held): Holds => ({
-    ...state,
-    held: [...state.held.filter(({ by }) => by !== hold.by), hold],
-    lastToken: Math.max(state.lastToken, hold.token ?? -1),
-    lastAlone: hold.reads || limit > 1 ? state.lastAlone : Math.max(state.lastAlone, hold.token ?? -1),
-  });
-  const without = (state: Holds, goes: (by: string) => boolean): Holds => ({
-    ...state,
-    held: state.held.filter(({ by }) => !goes(by)),
-  });
-  function acquire(
-    state: Holds,
-    { by, reads = false, permits = 1 }: HoldInput & { do: 'acquire' },
-    output: HoldOutput | undefined,
-  ): Holds | undefined {
-    const own = state.held.find((one) => one.by === by);
-    const token = output !== undefined && 'token' in output ? output.token : undefined;
-    if (output !== undefined && token === undefined) {
-      return own === undefined ? state : undefined;
-    }
-    if (state.ended.includes(leaseOf(by))) return token === undefined ? state : undefined;
-    if (own !== undefined) {
-      if (token === undefined) return state;
-      // Told late what an earlier request had got.
-      if (own.token === token) return given(state, { ...own, told: true });
-      if (own.token !== undefined || !rises(state, token, own.reads)) return undefined;
-      return given(state, { ...own, token, told: true });
-    }
-    if (!room(state, reads, permits)) return token === undefined ? state : undefined;
-    if (token !== undefined && !rises(state, token, reads)) return undefined;
-    return given(state, { by, token, told: token !== undefined, reads, permits });
-  }
-
-  /** It may be the token of a hold that nobody was told of. */
-  function see(state: Holds, token: number, of: string | undefined): Holds | undefined {
-    if (state.held.some((one) => one.token === token)) return state;
-    const unseen = state.held.filter(
-      (one) => one.token === undefined && (of === undefined || one.by === of) && rises(state, token, one.reads),
-    );
-    const [hold] = unseen;
-    if (hold === undefined) return undefined;
-    return unseen.length > 1 ? state : given(state, { ...hold, token });
-  }
-
   return {
     initial: { held: [], lastToken: -1, lastAlone: -1, ended: [] },
-    step(state, input, output) {
-      switch (input.do) {
-        case 'acquire':
-          return acquire(state, input, output);
-        case 'release': {
-          const holds = state.held.some((one) => one.by === input.by);
-          if (output !== undefined && 'done' in output && output.done !== holds) {
-            // To leave the line is a release too.
-            if (holds || input.mayStand !== true) return undefined;
-          }
-          return without(state, (by) => by === input.by);
-        }
-        case 'giveBack':
-          return state.held.some(({ by, told }) => by === input.by && told)
-            ? state
-            : without(state, (by) => by === input.by);
-        case 'end': {
-          if (output === undefined && !state.held.some(({ by }) => leaseOf(by) === input.by)) return state;
-          const after = without(state, (by) => leaseOf(by) === input.by);
-          return { ...after, ended: [...state.ended.filter((one) => one !== input.by), input.by].sort() };
-        }
-        case 'check': {
-          if (output === undefined || !('done' in output)) return state;
-          const current = state.held.some(({ token }) => token === input.token);
-          const unseen = state.held.some(({ token }) => token === undefined);
-          return output.done === current || (output.done && unseen) ? state : undefined;
-        }
-        case 'see':
-          return see(state, input.token, input.of);
-      }
-    },
-    /** To hold helps nobody but who sees that. */
-    mayHelp: (input, wanted) =>
-      input.do !== 'acquire' ||
-      wanted.some(
-        ({ input: { do: does, ...rest }, output }) =>
-          (does === 'see' || (does === 'check' && output !== undefined && 'done' in output && output.done)) &&
-          'token' in rest &&
-          (rest.of === undefined || rest.of === input.by),
-      ),
-    key: ({ held, lastToken, lastAlone, ended }) => {
-      const sorted = [...held].sort((a, b) => (a.by < b.by ? -1 : 1));
-      return JSON.stringify([
-        sorted.map(({ by, token, told, reads, permits }) => [by, token, told, reads, permits]),
-        lastToken,
-        lastAlone,
-        ended,
-      ]);
-    },
+    step: (state, input, output) => step(limit, state, input, output),
+    mayHelp,
+    key,
   };
 }
+
+const room = (limit: number, { held }: Holds, reads: boolean, permits: number): boolean =>
+  (reads && held.every((one) => one.reads)) || held.reduce((sum, one) => sum + one.permits, permits) <= limit;
+const rises = (limit: number, { lastToken, lastAlone }: Holds, token: number, reads: boolean): boolean =>
+  limit > 1 || token > (reads ? lastAlone : lastToken);
+const given = (limit: number, state: Holds, hold: Held): Holds => ({
+  ...state,
+  held: [...state.held.filter(({ by }) => by !== hold.by), hold],
+  lastToken: Math.max(state.lastToken, hold.token ?? -1),
+  lastAlone: hold.reads || limit > 1 ? state.lastAlone : Math.max(state.lastAlone, hold.token ?? -1),
+});
+const without = (state: Holds, goes: (by: string) => boolean): Holds => ({
+  ...state,
+  held: state.held.filter(({ by }) => !goes(by)),
+});
+function acquire(
+  limit: number,
+  state: Holds,
+  { by, reads = false, permits = 1 }: HoldInput & { do: 'acquire' },
+  output: HoldOutput | undefined,
+): Holds | undefined {
+  const own = state.held.find((one) => one.by === by);
+  const token = output !== undefined && 'token' in output ? output.token : undefined;
+  if (output !== undefined && token === undefined) {
+    return own === undefined ? state : undefined;
+  }
+  if (state.ended.includes(leaseOf(by))) return token === undefined ? state : undefined;
+  if (own !== undefined) {
+    if (token === undefined) return state;
+    // Told late what an earlier request had got.
+    if (own.token === token) return given(limit, state, { ...own, told: true });
+    if (own.token !== undefined || !rises(limit, state, token, own.reads)) return undefined;
+    return given(limit, state, { ...own, token, told: true });
+  }
+  if (!room(limit, state, reads, permits)) return token === undefined ? state : undefined;
+  if (token !== undefined && !rises(limit, state, token, reads)) return undefined;
+  return given(limit, state, { by, token, told: token !== undefined, reads, permits });
+}
+
+/** It may be the token of a hold that nobody was told of. */
+function see(limit: number, state: Holds, token: number, of: string | undefined): Holds | undefined {
+  if (state.held.some((one) => one.token === token)) return state;
+  const unseen = state.held.filter(
+    (one) => one.token === undefined && (of === undefined || one.by === of) && rises(limit, state, token, one.reads),
+  );
+  const [hold] = unseen;
+  if (hold === undefined) return undefined;
+  return unseen.length > 1 ? state : given(limit, state, { ...hold, token });
+}
+
+function step(limit: number, state: Holds, input: HoldInput, output: HoldOutput | undefined): Holds | undefined {
+  switch (input.do) {
+    case 'acquire':
+      return acquire(limit, state, input, output);
+    case 'release': {
+      const holds = state.held.some((one) => one.by === input.by);
+      if (output !== undefined && 'done' in output && output.done !== holds) {
+        // To leave the line is a release too.
+        if (holds || input.mayStand !== true) return undefined;
+      }
+      return without(state, (by) => by === input.by);
+    }
+    case 'giveBack':
+      return state.held.some(({ by, told }) => by === input.by && told)
+        ? state
+        : without(state, (by) => by === input.by);
+    case 'end': {
+      if (output === undefined && !state.held.some(({ by }) => leaseOf(by) === input.by)) return state;
+      const after = without(state, (by) => leaseOf(by) === input.by);
+      return { ...after, ended: [...state.ended.filter((one) => one !== input.by), input.by].sort() };
+    }
+    case 'check': {
+      if (output === undefined || !('done' in output)) return state;
+      const current = state.held.some(({ token }) => token === input.token);
+      const unseen = state.held.some(({ token }) => token === undefined);
+      return output.done === current || (output.done && unseen) ? state : undefined;
+    }
+    case 'see':
+      return see(limit, state, input.token, input.of);
+  }
+}
+
+/** To hold helps nobody but who sees that. */
+const mayHelp: NonNullable<Model<Holds, HoldInput, HoldOutput>['mayHelp']> = (input, wanted) =>
+  input.do !== 'acquire' ||
+  wanted.some(
+    ({ input: { do: does, ...rest }, output }) =>
+      (does === 'see' || (does === 'check' && output !== undefined && 'done' in output && output.done)) &&
+      'token' in rest &&
+      (rest.of === undefined || rest.of === input.by),
+  );
+
+const key = ({ held, lastToken, lastAlone, ended }: Holds): string => {
+  const sorted = [...held].sort((a, b) => (a.by < b.by ? -1 : 1));
+  return JSON.stringify([
+    sorted.map(({ by, token, told, reads, permits }) => [by, token, told, reads, permits]),
+    lastToken,
+    lastAlone,
+    ended,
+  ]);
+};

@@ -1,9 +1,11 @@
 /**
  * What users of locks, read-write locks, semaphores and elections rely on, looked for in the history of one of them:
  *
- * - Nobody believes to hold what somebody else believes to hold. A client may believe it from when it was told of the grant until it asks to
- *   release, its lease may have ended by its own clock (its last answered heartbeat was sent `ttlMs` ago), or it is told that it is lost.
- * - A token is higher than all tokens of holds that it excludes and that were told before it was asked for; and none is given twice.
+ * - Nobody believes to hold what somebody else believes to hold. A client may believe it from when it was told of the
+ *   grant until it asks to release, its lease may have ended by its own clock (its last answered heartbeat was sent
+ *   `ttlMs` ago), or it is told that it is lost.
+ * - A token is higher than all tokens of holds that it excludes and that were told before it was asked for; and none is
+ *   given twice.
  * - Whoever looks sees those that hold.
  * - Whoever waits is granted when nobody else can hold (`waits.ts`), and in the end somebody is.
  * - And all of it could have happened one after the other (`holds-model.ts`).

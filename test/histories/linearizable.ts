@@ -1,9 +1,10 @@
 /**
- * Whether a history of operations could have happened one after the other, each at a point between its begin and its end: the search of Wing and
- * Gong with Lowe's memory ("Testing for linearizability", 2017), on the linked list of calls and returns that Horn and Kroening describe.
+ * Whether a history of operations could have happened one after the other, each at a point between its begin and its
+ * end: the search of Wing and Gong with Lowe's memory ("Testing for linearizability", 2017), on the linked list of
+ * calls and returns that Horn and Kroening describe.
  *
- * An operation whose outcome nobody knows has no end: it may have happened at any time after its begin, or never. The search is over when
- * all that have an end are placed.
+ * An operation whose outcome nobody knows has no end: it may have happened at any time after its begin, or never. The
+ * search is over when all that have an end are placed.
  *
  * Histories of different objects are checked apart (linearizability is local), so a search stays small.
  */
@@ -24,12 +25,16 @@ export interface Operation<I, O> {
 /** What the object does. States are values: `step` changes none. */
 export interface Model<S, I, O> {
   readonly initial: S;
-  /** @returns the state after it, or undefined when it cannot give this output in this state; any output is right where it is undefined */
+  /**
+   * @returns the state after it, or undefined when it cannot give this output in this state; any output is right where
+   *   it is undefined
+   */
   step(state: S, input: I, output: O | undefined): S | undefined;
   /** The same text for the same state, and for no other. */
   key(state: S): string;
   /**
-   * Whether an operation that nobody knows of can make one of these possible, of which none is possible as it is. Without it any can.
+   * Whether an operation that nobody knows of can make one of these possible, of which none is possible as it is.
+   * Without it any can.
    * @param wanted operations that have an end, one of which has to come next
    */
   mayHelp?(input: I, wanted: readonly Operation<I, O>[]): boolean;
@@ -62,8 +67,9 @@ interface Entry<I, O> {
 }
 
 /**
- * What has an end is tried first. An operation without one need not be placed at all, so it is tried where nothing else can come next, and only where it
- * changes something: of what nobody knows, as little as possible is taken to have happened.
+ * What has an end is tried first. An operation without one need not be placed at all, so it is tried where nothing else
+ * can come next, and only where it changes something: of what nobody knows, as little as possible is taken to have
+ * happened.
  */
 export function checkLinearizable<S, I, O>(
   model: Model<S, I, O>,
@@ -115,9 +121,8 @@ export function checkLinearizable<S, I, O>(
     }
     // A return, or the end, of which everything before was tried: the last choice was wrong.
     const last = path.pop();
-    if (last === undefined) {
+    if (last === undefined)
       return { linearizable: false, steps, placed: best.path.map(({ operation }) => operation), stuck: best.stuck };
-    }
     [state, key] = [last.before, last.key];
     placedOf(last.entry).delete(last.entry.index);
     if (last.entry.returned !== undefined) missing += 1;

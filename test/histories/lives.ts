@@ -39,8 +39,8 @@ export class LeaseLife {
   ) {}
 
   /**
-   * @param touchLagMs a server of the ensemble may keep it to itself for so long that a lease was touched, and take it along when it dies: a
-   *   heartbeat counts when a later one shows that this time is over
+   * @param touchLagMs a server of the ensemble may keep it to itself for so long that a lease was touched, and take it
+   *   along when it dies: a heartbeat counts when a later one shows that this time is over
    */
   static of(
     operations: readonly Operation<{ readonly do: string; readonly by?: string }, unknown>[],
@@ -72,7 +72,10 @@ export class LeaseLife {
     return leases;
   }
 
-  /** Until when its client may take it for alive, that was told something at `from`; not after `from` when it may not even then. */
+  /**
+   * Until when its client may take it for alive, that was told something at `from`; not after `from` when it may not
+   * even then.
+   */
   believedFrom(from: number): number {
     let until = -Infinity;
     for (const { begin, end, ttlMs } of this.#lives) {

@@ -1,6 +1,6 @@
 /**
- * What the recipes are that need no line (see `holds-model.ts` for those that do), each as one object that does one thing at a time: what
- * `checkLinearizable` holds histories against.
+ * What the recipes are that need no line (see `holds-model.ts` for those that do), each as one object that does one
+ * thing at a time: what `checkLinearizable` holds histories against.
  *
  * An output that is undefined means that nobody knows what came of it: then it does what it would do in that state.
  */
@@ -57,17 +57,22 @@ export const registerModel: Model<Register, RegisterInput, RegisterOutput> = {
 export type CounterInput =
   | { readonly do: 'add'; readonly by: number }
   | { readonly do: 'set'; readonly value: number; readonly expected?: number }
+  | { readonly do: 'delete' }
   | { readonly do: 'get' };
-export type CounterOutput = { readonly value: number } | { readonly mismatch: true };
+export type CounterOutput = { readonly value: number } | { readonly mismatch: true } | { readonly deleted: boolean };
 
-export const counterModel: Model<number, CounterInput, CounterOutput> = {
-  initial: 0,
+/** Null: there is none. It is read as 0, but cannot be deleted. */
+export const counterModel: Model<number | null, CounterInput, CounterOutput> = {
+  initial: null,
   step(state, input, output) {
-    const is = (value: number): number | undefined =>
-      output === undefined || ('value' in output && output.value === value) ? value : undefined;
-    if (input.do === 'add') return is(state + input.by);
-    if (input.do === 'get') return is(state);
-    const matches = input.expected === undefined || input.expected === state;
+    const value = state ?? 0;
+    const tells = (is: number): boolean => output === undefined || ('value' in output && output.value === is);
+    const is = (next: number): number | undefined => (tells(next) ? next : undefined);
+    if (input.do === 'add') return is(value + input.by);
+    if (input.do === 'get') return tells(value) ? state : undefined;
+    if (input.do === 'delete')
+      return output === undefined || ('deleted' in output && output.deleted === (state !== null)) ? null : undefined;
+    const matches = input.expected === undefined || input.expected === value;
     if (!matches) return output === undefined || 'mismatch' in output ? state : undefined;
     return is(input.value);
   },
@@ -151,7 +156,8 @@ export const groupModel: Model<Member, GroupInput, GroupOutput> = {
   key: ({ by, value, ended }) => JSON.stringify([by, value, ended]),
 };
 
-// Two-phase commit: one decision, the same for everybody, and `commit` only when all have voted for it and no lease of theirs has ended.
+// Two-phase commit: one decision, the same for everybody, and `commit` only when all have voted for it and no lease of
+// theirs has ended.
 
 export type TransactionInput =
   | { readonly do: 'vote'; readonly participant: string; readonly vote: 'commit' | 'abort'; readonly by: string }

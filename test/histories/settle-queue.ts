@@ -1,16 +1,20 @@
 /**
- * What nobody knows of a queue can be told from what came out of it in the end, when it was emptied: which keeps the search small, because
- * an operation that may have happened at any time, or never, multiplies it.
+ * What nobody knows of a queue can be told from what came out of it in the end, when it was emptied: which keeps the
+ * search small, because an operation that may have happened at any time, or never, multiplies it.
  *
- * - A push that nobody was told of happened, before its message came out; or, if that never came, can be taken as one that never happened.
- * - A message that was pushed and never came out was taken by a pop that nobody was told of. Which one took which has to be tried.
+ * - A push that nobody was told of happened, before its message came out; or, if that never came, can be taken as one
+ *   that never happened.
+ * - A message that was pushed and never came out was taken by a pop that nobody was told of. Which one took which has
+ *   to be tried.
  */
 import type { Operation } from './linearizable.js';
 import type { QueueInput, QueueOutput } from './models.js';
 
 type QueueOperation = Operation<QueueInput, QueueOutput>;
 
-/** @returns histories of which the given one is right if any of them is; none when more is missing than pops are unknown */
+/**
+ * @returns histories of which the given one is right if any of them is; none when more is missing than pops are unknown
+ */
 export function* settleQueue(operations: readonly QueueOperation[]): Generator<QueueOperation[]> {
   const cameOut = new Map<string, QueueOperation>();
   for (const operation of operations) {

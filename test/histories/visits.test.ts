@@ -1,4 +1,7 @@
-/** What is looked for in histories of double barriers: right histories, and one that is wrong for each thing that can be. */
+/**
+ * What is looked for in histories of double barriers: right histories, and one that is wrong for each thing that can
+ * be.
+ */
 import { describe, expect, it } from 'vitest';
 import type { LeaseInput, LeaseOutput } from './client-lease.js';
 import type { Operation } from './linearizable.js';

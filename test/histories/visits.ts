@@ -1,6 +1,7 @@
 /**
- * Whether a history of a double barrier keeps its promises. Two things happen in each request, it comes and it is let in, so no single moment is looked
- * for, as in the other histories: each visit is taken apart into when it may have been there and when it was for certain.
+ * Whether a history of a double barrier keeps its promises. Two things happen in each request, it comes and it is let
+ * in, so no single moment is looked for, as in the other histories: each visit is taken apart into when it may have
+ * been there and when it was for certain.
  *
  *             enter is sent   answered (202 or 200)          leave is sent   answered: all have left
  *   may have     ├────────────────────────────────────────────────────────────────────┤
@@ -8,7 +9,8 @@
  *
  * - Nobody is let in before `size` members may have been there at one moment since it came.
  * - No more than `size` who were let in are there for certain.
- * - Nobody is told that all of its round have left while, of those who may have been in it, too many are there for certain.
+ * - Nobody is told that all of its round have left while, of those who may have been in it, too many are there for
+ *   certain.
  * - A place stays the same one while its member is there.
  */
 import type { LeaseInput, LeaseOutput } from './client-lease.js';

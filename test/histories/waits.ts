@@ -1,9 +1,9 @@
 /**
  * Who waited in vain for what nobody held.
  *
- * A refused wait is compared with all others who can have held meanwhile: who was told of a grant, from a moment before that on, and who asked and was
- * told nothing, from then on; until a release was answered or the lease has ended. Where none of them can have held for long, and nothing was
- * disturbed, whoever stood in line should have been granted.
+ * A refused wait is compared with all others who can have held meanwhile: who was told of a grant, from a moment before
+ * that on, and who asked and was told nothing, from then on; until a release was answered or the lease has ended. Where
+ * none of them can have held for long, and nothing was disturbed, whoever stood in line should have been granted.
  */
 import { leaseOf, type HoldInput, type HoldOutput } from './holds-model.js';
 import type { Operation } from './linearizable.js';

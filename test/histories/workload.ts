@@ -1,8 +1,9 @@
 /**
- * What clients do to objects of one kind, and how what they were told is judged: workloads that run anywhere, in a test that kills a replica or in
- * many processes under every fault, and leave histories that can be written down in one place and judged in another.
+ * What clients do to objects of one kind, and how what they were told is judged: workloads that run anywhere, in a test
+ * that kills a replica or in many processes under every fault, and leave histories that can be written down in one
+ * place and judged in another.
  */
-import type { CallOptions, Client, Reply } from '../support/client.js';
+import type { CallOptions, Client, Reply } from '../support/http/client.js';
 import { NotApplied } from './history.js';
 import { checkLinearizable, explain, type Model, type Operation } from './linearizable.js';
 
@@ -13,8 +14,8 @@ export interface Scene {
   /** In [0, 1). */
   readonly random: () => number;
   /**
-   * The name of an object for the next operation. Whoever runs the clients renews the names, so that histories stay short; an object is
-   * always of one kind.
+   * The name of an object for the next operation. Whoever runs the clients renews the names, so that histories stay
+   * short; an object is always of one kind.
    */
   readonly object: () => string;
   /** Aborted when it is over: what a client does beside its operations, such as heartbeats, stops then. */
@@ -30,11 +31,14 @@ export const SETTLE_TTL_MS = 8_000;
 /** What was going on while a history was recorded, for checks that depend on it. */
 export interface Circumstances {
   /**
-   * For how long a server of the ensemble keeps it to itself that a session was touched: what it had not passed on is lost with it. Half a tick of the
-   * tests, unless no server dies or is cut off: 0.
+   * For how long a server of the ensemble keeps it to itself that a session was touched: what it had not passed on is
+   * lost with it. Half a tick of the tests, unless no server dies or is cut off: 0.
    */
   readonly touchLagMs?: number;
-  /** When something was disturbed: no progress is promised then. Without it nothing is said about progress before the end. */
+  /**
+   * When something was disturbed: no progress is promised then. Without it nothing is said about progress before the
+   * end.
+   */
   readonly disturbed?: readonly { readonly begin: number; readonly end: number }[];
 }
 
@@ -60,11 +64,17 @@ export interface Workload<I, O> {
   start(history: Recorder<I, O>, scene: Scene, client: string): Promise<() => Promise<void>>;
   /** Afterwards, by nobody else at the time, and recorded too. */
   settle?(history: Recorder<I, O>, replica: Client, object: string): Promise<void>;
-  /** Complaints about the history of one object; none when all is right. Those that begin with `UNDECIDED` say that it could not be told. */
+  /**
+   * Complaints about the history of one object; none when all is right. Those that begin with `UNDECIDED` say that it
+   * could not be told.
+   */
   check(operations: readonly Operation<I, O>[], circumstances?: Circumstances): string[];
 }
 
-/** Settles one object through one replica; what the clients of that do beside it, such as heartbeats, stops when it is done. */
+/**
+ * Settles one object through one replica; what the clients of that do beside it, such as heartbeats, stops when it is
+ * done.
+ */
 export async function settleAt(
   replica: Client,
   object: string,
@@ -102,7 +112,8 @@ export async function ask(
     throw error;
   });
   if (reply === undefined || reply.status < 500) return reply;
-  const { outcome, code } = reply.body as { outcome?: string; code?: string };
+  const { outcome, code, placeKept } = reply.body as { outcome?: string; code?: string; placeKept?: boolean };
+  if (placeKept === true) return reply; // in line: that much is known
   if (outcome === 'unknown') return undefined;
   throw new NotApplied(code);
 }

@@ -1,10 +1,13 @@
-/** Apache Curator: which of its recipes play together with ours, on both sides; and which do not. docs/interoperability.md says so. */
+/**
+ * Apache Curator: which of its recipes play together with ours, on both sides; and which do not.
+ * docs/interoperability.md says so.
+ */
 import { describe, expect, test } from 'vitest';
 import { Layout } from '../../src/leases/layout.js';
-import { leave, untilMembers } from '../http/double-barrier-client.js';
-import { campaign, electionOf, speak } from '../http/election-client.js';
-import { groupOf, join } from '../http/group-client.js';
-import type { LeaseHandle, Reply } from '../support/client.js';
+import { leave, untilMembers } from '../recipes/double-barrier/client.js';
+import { campaign, electionOf, speak } from '../recipes/election/client.js';
+import { groupOf, join } from '../recipes/group/client.js';
+import type { LeaseHandle, Reply } from '../support/http/client.js';
 import { throughout } from '../support/eventually.js';
 import { expireSession, type Replica } from '../support/start-gateway.js';
 import { Awaited, soonSo } from './peer.js';
@@ -106,7 +109,7 @@ describe('InterProcessReadWriteLock in the line of a read-write lock', () => {
   );
 
   test(
-    'their writer that reads as well lets our readers in when it stops writing, and our writers when it stops reading (T5)',
+    'their writer that reads as well lets our readers in when it stops writing, and our writers when it stops reading',
     { timeout: SCENE_MS },
     async () => {
       const { pair, peer } = scene;
@@ -178,7 +181,8 @@ describe('LeaderLatch in an election', () => {
       expect((await speak(a, 'crown', 'proclaim', mine, { value: 'ours, too' })).status).toBeLessThan(300);
       expect((await speak(b, 'crown', 'acknowledge', mine)).status).toBeLessThan(300);
       await throughout('they do not lead', async () => (await later.says('leads')) === 'false');
-      // For Curator the id is all of the data: our value is its first line, and our own record follows. Our tail has the first value.
+      // For Curator the id is all of the data: our value is its first line, and our own record follows. Our tail has
+      // the first value.
       expect((await later.says('leader'))?.split('\\n')[0]).toBe('ours, too');
       const ids = (await later.does('participants')).map((id) => id.split('\\n')[0]);
       expect(ids.sort()).toEqual(['later', 'ours', 'ours, too']);

@@ -1,10 +1,13 @@
-/** kazoo: what plays together with our recipes, what only when it is told of our names, and what does not. docs/interoperability.md says so. */
+/**
+ * kazoo: what plays together with our recipes, what only when it is told of our names, and what does not.
+ * docs/interoperability.md says so.
+ */
 import { describe, expect, test } from 'vitest';
 import { Layout } from '../../src/leases/layout.js';
-import { leave, untilMembers } from '../http/double-barrier-client.js';
-import { campaign, electionOf, speak } from '../http/election-client.js';
-import { groupOf, join } from '../http/group-client.js';
-import type { LeaseHandle, Reply } from '../support/client.js';
+import { leave, untilMembers } from '../recipes/double-barrier/client.js';
+import { campaign, electionOf, speak } from '../recipes/election/client.js';
+import { groupOf, join } from '../recipes/group/client.js';
+import type { LeaseHandle, Reply } from '../support/http/client.js';
 import { throughout } from '../support/eventually.js';
 import { expireSession, type Replica } from '../support/start-gateway.js';
 import { Awaited, soonSo } from './peer.js';

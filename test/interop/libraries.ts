@@ -1,6 +1,7 @@
 /**
- * The libraries that are tried, each got once through the client of the place where it is published (`bench/provide.ts`), and the
- * programs in `drivers` that use them. What cannot be had is told by its error, and its tests fail with it.
+ * The libraries that are tried, each got once through the client of the place where it is published
+ * (`bench/provide.ts`), and the programs in `drivers` that use them. What cannot be had is told by its error, and its
+ * tests fail with it.
  */
 import { mkdir } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';

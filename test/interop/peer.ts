@@ -1,6 +1,6 @@
 /**
- * A program of another library in a process of its own, with one session, told by lines what to do: so a test writes the scene, and the
- * real library plays its part.
+ * A program of another library in a process of its own, with one session, told by lines what to do: so a test writes
+ * the scene, and the real library plays its part.
  *
  *   → id TAB thing TAB "make" TAB kind TAB path TAB …     a recipe object under a name
  *   → id TAB thing TAB verb TAB …                         what it is to do; each thing does one after the other

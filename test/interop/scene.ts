@@ -1,10 +1,11 @@
 /**
- * What the libraries have in common: two replicas and a peer before one ZooKeeper, and the scenes of a lock, which all of them play.
+ * What the libraries have in common: two replicas and a peer before one ZooKeeper, and the scenes of a lock, which all
+ * of them play.
  */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { Layout, type LineKind } from '../../src/leases/layout.js';
-import { enter, untilMembers } from '../http/double-barrier-client.js';
-import type { LeaseHandle } from '../support/client.js';
+import { enter, untilMembers } from '../recipes/double-barrier/client.js';
+import type { LeaseHandle } from '../support/http/client.js';
 import { throughout } from '../support/eventually.js';
 import { expireSession, startPair, type Pair, type Replica } from '../support/start-gateway.js';
 import { sharedZooKeeper } from '../support/start-zookeeper.js';
@@ -68,104 +69,120 @@ export function lease({ a }: Pair): Promise<LeaseHandle> {
   return a.createLease({ ttlMs: TTL_MS });
 }
 
-/** The scenes of one line of exclusive locks, in which their contenders and ours stand. `make` gives things that `acquire` and `release`. */
+interface LockScenes {
+  scene: { pair: Pair; peer: Peer };
+  library: LibraryName;
+  /** Gives things that `acquire` and `release`. */
+  make: (peer: Peer, path: string) => Promise<Thing>;
+}
+
+/** The scenes of one line of exclusive locks, in which their contenders and ours stand. */
 export function describeLock(
   title: string,
-  scene: { pair: Pair; peer: Peer },
+  scene: LockScenes['scene'],
   library: LibraryName,
-  make: (peer: Peer, path: string) => Promise<Thing>,
+  make: LockScenes['make'],
 ): void {
+  const scenes = { scene, library, make };
   describe(title, () => {
-    test('they hold and we wait; we hold and they wait', { timeout: SCENE_MS }, async () => {
-      const { pair, peer } = scene;
-      const { a, b } = pair;
-      const [mine, theirs] = [await lease(pair), await make(peer, linePath(pair, 'lock', 'turns'))];
-      await theirs.does('acquire');
-      expect((await a.acquire('turns', mine)).body).toMatchObject({ status: 409, code: 'lock-held' });
-      expect(((await b.showLock('turns')) as { holders: unknown[] }).holders).toMatchObject([{ external: true }]);
-      const waiting = new Awaited(a.hold('turns', mine, { waitMs: TTL_MS }));
-      await untilContenders(b, 'locks', 'turns', 2);
-      await throughout('we wait', () => !waiting.done);
-      await theirs.does('release');
-      const { fencingToken } = await waiting.value;
-
-      const acquiring = new Awaited(theirs.does('acquire'));
-      await untilContenders(b, 'locks', 'turns', 2);
-      await throughout('they wait', () => !acquiring.done);
-      expect((await b.release('turns', mine)).status).toBe(204);
-      await acquiring.value;
-      const { holders } = (await a.showLock('turns')) as { holders: { fencingToken: number }[] };
-      expect(holders[0]?.fencingToken).toBeGreaterThan(fencingToken);
-      await theirs.does('release');
-    });
+    test('they hold and we wait; we hold and they wait', { timeout: SCENE_MS }, () => waitForEachOther(scenes));
 
     test(
       'in a mixed line everybody is served in the order of arrival, and nobody is in beside another',
       { timeout: SCENE_MS },
-      async () => {
-        const { pair, peer } = scene;
-        const { a, b } = pair;
-        const path = linePath(pair, 'lock', 'mixed');
-        const first = await lease(pair);
-        await a.hold('mixed', first);
-        const order: number[] = [];
-        let inside = 0;
-        let together = 0;
-        const enter = (who: number): void => {
-          order.push(who);
-          inside += 1;
-          together = Math.max(together, inside);
-        };
-        const served: Promise<unknown>[] = [];
-        for (let who = 0; who < 8; who += 1) {
-          if (who % 2 === 0) {
-            const theirs = await make(peer, path);
-            served.push(
-              theirs.does('acquire').then(async () => {
-                enter(who);
-                inside -= 1;
-                await theirs.does('release');
-              }),
-            );
-          } else {
-            const [mine, replica] = [await lease(pair), who % 4 === 1 ? a : b];
-            served.push(
-              replica.hold('mixed', mine, { waitMs: TTL_MS }).then(async () => {
-                enter(who);
-                inside -= 1;
-                await replica.release('mixed', mine);
-              }),
-            );
-          }
-          await untilContenders(b, 'locks', 'mixed', who + 2);
-        }
-        await a.release('mixed', first);
-        await Promise.all(served);
-        expect(order).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
-        expect(together).toBe(1);
-      },
+      () => standInOneLine(scenes),
     );
 
-    test('a holder that dies makes room for the next one, on either side', { timeout: SCENE_MS }, async () => {
-      const { pair, peer } = scene;
-      const { a, b } = pair;
-      const path = linePath(pair, 'lock', 'dies');
-      await using doomed = await startPeer(library, DOOMED_MS);
-      await (await make(doomed, path)).does('acquire');
-      const mine = await lease(pair);
-      const waiting = new Awaited(a.hold('dies', mine, { waitMs: TTL_MS }));
-      await untilContenders(b, 'locks', 'dies', 2);
-      const theirs = await make(peer, path);
-      const acquiring = new Awaited(theirs.does('acquire'));
-      await untilContenders(b, 'locks', 'dies', 3);
-      await doomed.kill();
-      await waiting.value;
-      expect(acquiring.done).toBe(false);
-      await expireSession(b, mine.leaseId);
-      await acquiring.value;
-      await theirs.does('release');
-    });
+    test('a holder that dies makes room for the next one, on either side', { timeout: SCENE_MS }, () =>
+      dieHolding(scenes),
+    );
   });
+}
+
+async function waitForEachOther({ scene, make }: LockScenes): Promise<void> {
+  const { pair, peer } = scene;
+  const { a, b } = pair;
+  const [mine, theirs] = [await lease(pair), await make(peer, linePath(pair, 'lock', 'turns'))];
+  await theirs.does('acquire');
+  expect((await a.acquire('turns', mine)).body).toMatchObject({ status: 409, code: 'lock-held' });
+  expect(((await b.showLock('turns')) as { holders: unknown[] }).holders).toMatchObject([{ external: true }]);
+  const waiting = new Awaited(a.hold('turns', mine, { waitMs: TTL_MS }));
+  await untilContenders(b, 'locks', 'turns', 2);
+  await throughout('we wait', () => !waiting.done);
+  await theirs.does('release');
+  const { fencingToken } = await waiting.value;
+
+  const acquiring = new Awaited(theirs.does('acquire'));
+  await untilContenders(b, 'locks', 'turns', 2);
+  await throughout('they wait', () => !acquiring.done);
+  expect((await b.release('turns', mine)).status).toBe(204);
+  await acquiring.value;
+  const { holders } = (await a.showLock('turns')) as { holders: { fencingToken: number }[] };
+  expect(holders[0]?.fencingToken).toBeGreaterThan(fencingToken);
+  await theirs.does('release');
+}
+
+async function standInOneLine({ scene, make }: LockScenes): Promise<void> {
+  const { pair, peer } = scene;
+  const { a, b } = pair;
+  const path = linePath(pair, 'lock', 'mixed');
+  const first = await lease(pair);
+  await a.hold('mixed', first);
+  const order: number[] = [];
+  let inside = 0;
+  let together = 0;
+  const enter = (who: number): void => {
+    order.push(who);
+    inside += 1;
+    together = Math.max(together, inside);
+  };
+  const served: Promise<unknown>[] = [];
+  for (let who = 0; who < 8; who += 1) {
+    if (who % 2 === 0) {
+      const theirs = await make(peer, path);
+      served.push(
+        theirs.does('acquire').then(async () => {
+          enter(who);
+          inside -= 1;
+          await theirs.does('release');
+        }),
+      );
+    } else {
+      const [mine, replica] = [await lease(pair), who % 4 === 1 ? a : b];
+      served.push(
+        replica.hold('mixed', mine, { waitMs: TTL_MS }).then(async () => {
+          enter(who);
+          inside -= 1;
+          await replica.release('mixed', mine);
+        }),
+      );
+    }
+    await untilContenders(b, 'locks', 'mixed', who + 2);
+  }
+  await a.release('mixed', first);
+  await Promise.all(served);
+  expect(order).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
+  expect(together).toBe(1);
+}
+
+async function dieHolding({ scene, library, make }: LockScenes): Promise<void> {
+  const { pair, peer } = scene;
+  const { a, b } = pair;
+  const path = linePath(pair, 'lock', 'dies');
+  await using doomed = await startPeer(library, DOOMED_MS);
+  await (await make(doomed, path)).does('acquire');
+  const mine = await lease(pair);
+  const waiting = new Awaited(a.hold('dies', mine, { waitMs: TTL_MS }));
+  await untilContenders(b, 'locks', 'dies', 2);
+  const theirs = await make(peer, path);
+  const acquiring = new Awaited(theirs.does('acquire'));
+  await untilContenders(b, 'locks', 'dies', 3);
+  await doomed.kill();
+  await waiting.value;
+  expect(acquiring.done).toBe(false);
+  await expireSession(b, mine.leaseId);
+  await acquiring.value;
+  await theirs.does('release');
 }
 
 /** A barrier that one side raises and lifts, and at which the other waits. */

@@ -1,6 +1,6 @@
 /**
- * Interoperability with real libraries: not part of `npm test`, because they need Maven and a JDK, Python with pip, and Go.
- * `npm run interop` runs them.
+ * Interoperability with real libraries: not part of `npm test`, because they need Maven and a JDK, Python with pip, and
+ * Go. `npm run interop` runs them.
  */
 import { fileURLToPath } from 'node:url';
 import { defineConfig, mergeConfig } from 'vitest/config';

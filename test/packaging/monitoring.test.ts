@@ -1,8 +1,11 @@
-/** What Prometheus and Grafana are given: every query finds its metrics in a real `/metrics`, every alert is explained and tested. */
+/**
+ * What Prometheus and Grafana are given: every query finds its metrics in a real `/metrics`, every alert is explained
+ * and tested.
+ */
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { begin, vote } from '../http/transaction-client.js';
+import { begin, vote } from '../recipes/transaction/client.js';
 import { eventually } from '../support/eventually.js';
 import { spawnReplica, type ReplicaProcess } from '../support/start-gateway.js';
 import { Exposition, groupingOf, selectorsOf } from './promql.js';
@@ -54,6 +57,10 @@ beforeAll(async () => {
   expect((await waited).status).toBe(200);
   await replica.release('seen', waiter);
   await replica.expect(201, 'POST', '/v1/queues/seen/messages', { body: { messages: [{ body: 1 }] } });
+  // Somebody waits while it is read, so that there are contended names.
+  await replica.hold('crowded', holder);
+  void replica.acquire('crowded', waiter, { waitMs: 50_000 }).catch(() => undefined); // until the replica goes
+  await replica.untilWaiting('crowded', 1);
   const id = await begin(replica, ['only']);
   await vote(replica, id, holder, 'only');
   // How deep queues are is counted now and then.
@@ -108,9 +115,20 @@ describe('the metrics', () => {
     const names = [...text.matchAll(/^# TYPE (\S+) /gm)].map(([, name]) => name);
     expect(names.filter((name) => /_(counter|gauge|histogram|summary)(_|$)/.test(name ?? ''))).toEqual([]);
   });
+
+  it('name what is contended while somebody waits', () => {
+    expect(page.hasValue('postern_contended_waiters', 'name', 'crowded')).toBe(true);
+  });
 });
 
 describe('the dashboard', () => {
+  it('shows the herd factor as one number, what is refused, and which names are contended', () => {
+    const shown = new Map(panels.map(({ title, type, targets }) => [title, `${type} ${targets[0]?.expr}`]));
+    expect(shown.get('Herd factor now')).toMatch(/^stat .*wakeups_total.*handoffs_total/);
+    expect(shown.get('Refused by a limit')).toContain('postern_limit_refusals_total');
+    expect(shown.get('Contended names')).toContain('postern_contended_waiters');
+  });
+
   it('has herd and contention first', () => {
     expect(dashboard.panels[0]).toMatchObject({ type: 'row', title: 'Herd and contention' });
     expect(dashboard.panels[1]?.title).toBe('Herd factor');

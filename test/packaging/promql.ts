@@ -1,4 +1,7 @@
-/** As much of PromQL, and of the text that Prometheus scrapes, as a test needs to see whether a query can find something. */
+/**
+ * As much of PromQL, and of the text that Prometheus scrapes, as a test needs to see whether a query can find
+ * something.
+ */
 
 /** Labels that Prometheus gives to what it scrapes. */
 const TARGET_LABELS = ['job', 'instance', 'namespace'];

@@ -1,27 +1,32 @@
 /**
- * What went wrong with Consul's sessions and locks, tried here: when a loss is noticed, how long a TTL is, and what a delay of zero
- * means. docs/regressions.md says more about each.
+ * What went wrong with Consul's sessions and locks, tried here: when a loss is noticed, how long a TTL is, and what a
+ * delay of zero means. docs/regressions.md says more about each.
  */
 import { expect, test } from 'vitest';
 import { lockDelaysOf } from '../../src/leases/layout.js';
-import { startCuttable, Witness } from '../faults/scene.js';
+import { startCuttable, Witness } from '../support/scene.js';
 import { eventually } from '../support/eventually.js';
-import { EventReader } from '../support/event-stream.js';
+import { EventReader } from '../support/http/event-stream.js';
 import { Noise, openReferenceSession } from '../support/noise.js';
 import { expireSession, startPair, startReplica } from '../support/start-gateway.js';
 import { freshRoot } from '../support/start-zookeeper.js';
 import { timing } from '../support/timing.js';
 
 const TTL_MS = 2_000;
+/** Long enough that the stream and the next holder hear of what happens to it more than a moment apart. */
+const CUT_OFF_TTL_MS = 6_000;
 const LONG_TTL_MS = 20_000;
 
-/** Packets were dropped, not refused: renewals failed and were only logged, and the watch of the lock heard nothing for minutes. */
+/**
+ * Packets were dropped, not refused: renewals failed and were only logged, and the watch of the lock heard nothing for
+ * minutes.
+ */
 test('Consul #18271: a holder whose replica is cut off hears of it before somebody else can hold, from its stream and from its heartbeat (C12)', async () => {
   const root = freshRoot();
   await using cuttable = await startCuttable({ root, settings: { POSTERN_REQUEST_TIMEOUT_MS: '1000' } });
   await using b = await startReplica({ root });
   const { replica: a, proxy } = cuttable;
-  const [holder, next] = [await a.createLease({ ttlMs: TTL_MS }), await b.createLease({ ttlMs: LONG_TTL_MS })];
+  const [holder, next] = [await a.createLease({ ttlMs: CUT_OFF_TTL_MS }), await b.createLease({ ttlMs: LONG_TTL_MS })];
   await a.hold('partitioned', holder);
   const granted = b.hold('partitioned', next, { waitMs: LONG_TTL_MS }).then(() => performance.now());
   await b.untilWaiting('partitioned', 1);

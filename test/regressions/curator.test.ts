@@ -1,15 +1,15 @@
 /**
- * What went wrong with Curator's recipes, tried here: nodes that are taken for one's own, nodes that are left behind, and wake-ups
- * that are taken for what was waited for. docs/regressions.md says more about each.
+ * What went wrong with Curator's recipes, tried here: nodes that are taken for one's own, nodes that are left behind,
+ * and wake-ups that are taken for what was waited for. docs/regressions.md says more about each.
  */
 import { expect, test } from 'vitest';
-import { sortLine } from '../../src/recipes/contender.js';
+import { sortLine } from '../../src/recipes/line/contender.js';
 import { OPCODE } from '../../src/zookeeper/operations.js';
-import { startCuttable, Witness } from '../faults/scene.js';
-import { enter, leasesFor, leave, untilMembers } from '../http/double-barrier-client.js';
-import { campaign, electionOf } from '../http/election-client.js';
-import { claim, pushBodies, settle, settleAll } from '../http/queue-client.js';
-import type { LeaseHandle, Reply } from '../support/client.js';
+import { startCuttable, Witness } from '../support/scene.js';
+import { enter, leasesFor, leave, untilMembers } from '../recipes/double-barrier/client.js';
+import { campaign, electionOf } from '../recipes/election/client.js';
+import { claim, pushBodies, settle, settleAll } from '../recipes/queue/client.js';
+import type { LeaseHandle, Reply } from '../support/http/client.js';
 import { eventually, throughout } from '../support/eventually.js';
 import { expireSession, startPair, startReplica, type Replica } from '../support/start-gateway.js';
 import { freshRoot } from '../support/start-zookeeper.js';
@@ -19,7 +19,10 @@ const TTL_MS = 20_000;
 /** Of replicas whose ZooKeeper is taken away: an answer comes by then. */
 const REQUEST_TIMEOUT_MS = scaled(1_500);
 
-/** The session expires, and a server that has not heard of it yet goes on showing the node, which has the name that is looked for. */
+/**
+ * The session expires, and a server that has not heard of it yet goes on showing the node, which has the name that is
+ * looked for.
+ */
 test('CURATOR-498: the node of a lease that has ended is not taken for the place of the one that comes after it', async () => {
   await using pair = await startPair();
   await using witness = await Witness.start(pair.root);
@@ -41,7 +44,7 @@ test('CURATOR-498: the node of a lease that has ended is not taken for the place
 test('CURATOR-498: a one-call acquire, whose name does not follow from a lease, does not take the node of an ended lease either', async () => {
   await using pair = await startPair();
   await using witness = await Witness.start(pair.root);
-  const oneCall = { lease: { ttlMs: TTL_MS }, requestId: 'job' };
+  const oneCall = { lease: { ttlMs: TTL_MS }, requestId: 'job-000000000000000000' };
   const old = (await pair.a.expect(200, 'POST', '/v1/locks/mine/acquire', { body: oneCall })) as LeaseHandle;
   const ghost = await makeGhost(pair.b, witness, witness.directory('mine'), old);
   const waiting = unanswered(pair.b.acquire('mine', undefined, { ...oneCall, waitMs: TTL_MS }));
@@ -56,7 +59,10 @@ test('CURATOR-498: a one-call acquire, whose name does not follow from a lease, 
   expect((await pair.a.heartbeat(body as LeaseHandle)).status).toBe(200);
 });
 
-/** After the reconnect the latch found its old node at the head, and led; the server removed it a moment later, and another one led too. */
+/**
+ * After the reconnect the latch found its old node at the head, and led; the server removed it a moment later, and
+ * another one led too.
+ */
 test('CURATOR-696: who led before its lease ended does not lead by the node that it had', async () => {
   await using pair = await startPair();
   await using witness = await Witness.start(pair.root);
@@ -74,7 +80,10 @@ test('CURATOR-696: who led before its lease ended does not lead by the node that
   expect((await running.done).status).toBe(200);
 });
 
-/** The deletion failed, the library forgot that it held all the same, and nobody could lock any more while the session lived. */
+/**
+ * The deletion failed, the library forgot that it held all the same, and nobody could lock any more while the session
+ * lived.
+ */
 test('CURATOR-678: a release that a lost connection interrupts says that it does not know, and the repeated one frees the lock', async () => {
   const root = freshRoot();
   await using cuttable = await startCuttable({
@@ -120,7 +129,10 @@ test('CURATOR-678: a place whose giving up a lost connection interrupts goes by 
   expect((await b.heartbeat(me)).status).toBe(200);
 });
 
-/** The thread was interrupted between the server's creation of the node and its answer: nobody knew of it, and in its turn it blocked all others. */
+/**
+ * The thread was interrupted between the server's creation of the node and its answer: nobody knew of it, and in its
+ * turn it blocked all others.
+ */
 test('CURATOR-79: a place that was made for a client who has gone before the answer does not stay, though its lease lives', async () => {
   const root = freshRoot();
   await using cuttable = await startCuttable({ root });
@@ -142,7 +154,10 @@ test('CURATOR-79: a place that was made for a client who has gone before the ans
   expect((await b.heartbeat(me)).status).toBe(200);
 });
 
-/** The node of a permit was made, the listing behind it failed, and the permit was gone for as long as the session lived. */
+/**
+ * The node of a permit was made, the listing behind it failed, and the permit was gone for as long as the session
+ * lived.
+ */
 test('CURATOR-335: a permit whose acquisition fails after its node was made comes back, though its lease lives', async () => {
   const root = freshRoot();
   await using cuttable = await startCuttable({
@@ -172,7 +187,10 @@ test('CURATOR-335: a permit whose acquisition fails after its node was made come
   expect((await b.heartbeat(me)).status).toBe(200);
 });
 
-/** The first consumer's session dies while it works; the second one is given the message, and neither can tell whose work counts. */
+/**
+ * The first consumer's session dies while it works; the second one is given the message, and neither can tell whose
+ * work counts.
+ */
 test('CURATOR-605: of a message that is given to a second consumer the first one can settle nothing any more', async () => {
   await using pair = await startPair();
   const [first, second] = [await pair.a.createLease({ ttlMs: TTL_MS }), await pair.b.createLease({ ttlMs: TTL_MS })];
@@ -227,8 +245,8 @@ test('GH-1290: whatever wakes a member of a double barrier, it has entered only 
 });
 
 /**
- * Ends the lease in ZooKeeper, and puts its node back in another session's name: the same path, the same data. So it looks to a
- * client whose server has not ended the session yet.
+ * Ends the lease in ZooKeeper, and puts its node back in another session's name: the same path, the same data. So it
+ * looks to a client whose server has not ended the session yet.
  * @returns the path
  */
 async function makeGhost(replica: Replica, witness: Witness, directory: string, lease: LeaseHandle): Promise<string> {

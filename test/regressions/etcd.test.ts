@@ -1,16 +1,19 @@
 /**
- * What went wrong with etcd's locks, tried here: an acquire that does not look at its lease again after the wait, and a release that
- * does not look at what it frees. docs/regressions.md says more about each.
+ * What went wrong with etcd's locks, tried here: an acquire that does not look at its lease again after the wait, and a
+ * release that does not look at what it frees. docs/regressions.md says more about each.
  */
 import { expect, test } from 'vitest';
-import { startCuttable, Witness } from '../faults/scene.js';
+import { startCuttable, Witness } from '../support/scene.js';
 import { eventually } from '../support/eventually.js';
 import { expireSession, startReplica } from '../support/start-gateway.js';
 import { freshRoot } from '../support/start-zookeeper.js';
 
 const TTL_MS = 20_000;
 
-/** The server saw the holder leave and answered the one behind it, whose own lease had ended meanwhile: a lost update in a Jepsen test. */
+/**
+ * The server saw the holder leave and answered the one behind it, whose own lease had ended meanwhile: a lost update in
+ * a Jepsen test.
+ */
 test('etcd #11456: a wait that outlasted its lease ends with 410, and not with the lock', async () => {
   const root = freshRoot();
   await using cuttable = await startCuttable({ root });
@@ -36,7 +39,10 @@ test('etcd #11456: a wait that outlasted its lease ends with 410, and not with t
   expect((await a.hold('waited', next)).fencingToken).toBeGreaterThan(fencingToken);
 });
 
-/** The answer to an unlock is lost, the client locks again with the same session, under the same key; the old unlock, repeated, deletes that. */
+/**
+ * The answer to an unlock is lost, the client locks again with the same session, under the same key; the old unlock,
+ * repeated, deletes that.
+ */
 test('etcd #22082: a release that is repeated because its answer was lost does not free the hold that came after it', async () => {
   const root = freshRoot();
   await using cuttable = await startCuttable({ root });

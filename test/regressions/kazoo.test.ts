@@ -1,18 +1,21 @@
 /**
- * What went wrong with kazoo's recipes, tried here: contenders that stay in line although nobody wants their turn, and waits for each
- * other. docs/regressions.md says more about each.
+ * What went wrong with kazoo's recipes, tried here: contenders that stay in line although nobody wants their turn, and
+ * waits for each other. docs/regressions.md says more about each.
  */
 import { expect, test } from 'vitest';
 import { OPCODE } from '../../src/zookeeper/operations.js';
-import { startCuttable, Witness } from '../faults/scene.js';
-import type { LeaseHandle, Reply } from '../support/client.js';
+import { startCuttable, Witness } from '../support/scene.js';
+import type { LeaseHandle, Reply } from '../support/http/client.js';
 import { eventually, throughout } from '../support/eventually.js';
 import { expireSession, startPair, startReplica, type Replica } from '../support/start-gateway.js';
 import { freshRoot } from '../support/start-zookeeper.js';
 
 const TTL_MS = 20_000;
 
-/** An acquire that does not wait made its node, was not first, and lost the connection before it could remove the node: in its turn that blocked all. */
+/**
+ * An acquire that does not wait made its node, was not first, and lost the connection before it could remove the node:
+ * in its turn that blocked all.
+ */
 test('kazoo #429: the place of an acquire that did not want to wait goes, also when it could not be removed at once', async () => {
   const root = freshRoot();
   await using cuttable = await startCuttable({ root });
@@ -39,7 +42,10 @@ test('kazoo #429: the place of an acquire that did not want to wait goes, also w
   expect((await b.heartbeat(me)).status).toBe(200);
 });
 
-/** The lock around the semaphore's own book-keeping was kept by an attempt that did not wait and got no permit: nobody ever got one again. */
+/**
+ * The lock around the semaphore's own book-keeping was kept by an attempt that did not wait and got no permit: nobody
+ * ever got one again.
+ */
 test('kazoo #430: attempts in vain leave a semaphore as it was, and the permit goes to whoever waits for it', async () => {
   await using pair = await startPair();
   const [holder, next, ...eager] = await Promise.all(

@@ -1,24 +1,28 @@
 /**
- * What went wrong with the client library that Postern stands on, tried with what Postern makes of it. docs/regressions.md says more
- * about each, docs/zookeeper-client.md lists all of its defects.
+ * What went wrong with the client library that Postern stands on, tried with what Postern makes of it.
+ * docs/regressions.md says more about each, docs/zookeeper-client.md lists all of its defects.
  */
 import { expect, test } from 'vitest';
 import { NoReplyError, ZooKeeperError } from '../../src/zookeeper/errors.js';
-import { OPCODE, exists, getData } from '../../src/zookeeper/operations.js';
+import { OPCODE } from '../../src/zookeeper/operations.js';
+import { exists, getData } from '../../src/zookeeper/operations/nodes.js';
 import { eventually } from '../support/eventually.js';
-import { FakeServer, frame } from '../support/fake-server.js';
+import { FakeServer, frame } from '../support/zookeeper/fake-server.js';
 import { Noise } from '../support/noise.js';
 import { freshRoot, sharedZooKeeper } from '../support/start-zookeeper.js';
-import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.js';
-import { TestConnection, controlIn, rejection, within } from '../zookeeper/sessions.js';
+import { startTcpProxy, type TcpProxy } from '../support/zookeeper/tcp-proxy.js';
+import { TestConnection, controlIn, rejection, within } from '../support/zookeeper/sessions.js';
 
-const TIMEOUT_MS = 900;
+const TIMEOUT_MS = 3_000;
 
 function proxied(): Promise<TcpProxy> {
   return startTcpProxy({ port: Number(sharedZooKeeper().split(':')[1]) });
 }
 
-/** What was left of a frame when its connection broke was put before the first bytes of the next one, and read as a number of an error. */
+/**
+ * What was left of a frame when its connection broke was put before the first bytes of the next one, and read as a
+ * number of an error.
+ */
 test('node-zookeeper-client #70: half a frame of a broken connection is not read as the beginning of the next one', async () => {
   const root = freshRoot();
   await using direct = await controlIn(sharedZooKeeper(), root);
@@ -36,7 +40,10 @@ test('node-zookeeper-client #70: half a frame of a broken connection is not read
   expect(connection.faults).toEqual([]);
 });
 
-/** A number that is in no table was thrown as an error out of the socket's handler: the process was gone, and the request's callback too. */
+/**
+ * A number that is in no table was thrown as an error out of the socket's handler: the process was gone, and the
+ * request's callback too.
+ */
 test('node-zookeeper-client #23: an error whose number nobody knows fails its request and nothing else', async () => {
   await using server = await FakeServer.start({
     onRequest: (request) => request.path === '/bad' && (request.reply({ error: 935_133_184 }), true),
@@ -68,21 +75,27 @@ test('node-zookeeper-client #39: an empty message ends its connection and nothin
   expect(connection.faults).toHaveLength(1);
 });
 
-/** Nothing came any more, and the client went on saying that it was connected, for longer than its session can have lived. */
+/**
+ * Nothing came any more, and the client went on saying that it was connected, for longer than its session can have
+ * lived.
+ */
 test('node-zookeeper-client #13: a connection through which nothing comes any more is given up before its session can have ended', async () => {
   await using proxy = await proxied();
-  using connection = await TestConnection.open(proxy.connectString, { sessionTimeoutMs: TIMEOUT_MS });
+  const sessionTimeoutMs = 2 * TIMEOUT_MS; // a third is left to connect again
+  using connection = await TestConnection.open(proxy.connectString, { sessionTimeoutMs });
   using noise = new Noise();
   const silentAt = performance.now();
   proxy.suspend();
   await eventually('it has noticed', () => !connection.connected);
-  expect(performance.now() - silentAt - noise.ms).toBeLessThan(TIMEOUT_MS);
+  expect(performance.now() - silentAt - noise.ms).toBeLessThan(sessionTimeoutMs);
   proxy.heal();
   await eventually('it is connected again', () => connection.connected);
   expect(connection.life).toEqual(['connected', 'disconnected', 'connected']);
 });
 
-/** Only a server's answer told of the end, and there was no server to be reached: who waited for the event waits still. */
+/**
+ * Only a server's answer told of the end, and there was no server to be reached: who waited for the event waits still.
+ */
 test('node-zookeeper-client #20: a session that no server can be asked about is given up when it must have ended', async () => {
   await using proxy = await proxied();
   using connection = await TestConnection.open(proxy.connectString, { sessionTimeoutMs: TIMEOUT_MS });
@@ -93,7 +106,8 @@ test('node-zookeeper-client #20: a session that no server can be asked about is 
   await eventually('it is given up', () => connection.ended);
   const givenUpAfterMs = performance.now() - cutAt;
   expect(connection.life).toEqual(['connected', 'disconnected', 'expired']);
-  expect(givenUpAfterMs).toBeGreaterThan(TIMEOUT_MS / 2); // counted from its last answer, which may be a third of the timeout old
+  // Counted from its last answer, which may be a third of the timeout old.
+  expect(givenUpAfterMs).toBeGreaterThan(TIMEOUT_MS / 2);
   expect(givenUpAfterMs - noise.ms).toBeLessThan(2 * TIMEOUT_MS);
 });
 

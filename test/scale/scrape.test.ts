@@ -1,9 +1,9 @@
 /**
- * What a scrape costs: under 50 ms and 1 MB however much a replica has to do. Names are no labels, so that it does not grow with leases and
- * names; what it may grow to is given by the contract and the settings.
+ * What a scrape costs: under 50 ms and 1 MB however much a replica has to do. Names are no labels, so that it does not
+ * grow with leases and names; what it may grow to is given by the contract and the settings.
  */
 import { describe, expect, test } from 'vitest';
-import { openApi, type Operation } from '../../src/http/openapi.js';
+import { openApi, type Operation } from '../../src/http/contract/openapi.js';
 import { createMetrics } from '../../src/metrics/metrics.js';
 import { startPair } from '../support/start-gateway.js';
 import { scaled } from '../support/timing.js';
@@ -41,7 +41,8 @@ describe('a scrape', () => {
       metrics.queueDepth.set({ queue: `queue-${i}` }, i);
       metrics.queueOldestMessageTimestampSeconds.set({ queue: `queue-${i}` }, i);
     }
-    // Time of the processor: what others do on this machine at the same time is not what a scrape costs. It is counted in ticks.
+    // Time of the processor: what others do on this machine at the same time is not what a scrape costs. It is counted
+    // in ticks.
     let bytes = 0;
     await metrics.registry.metrics();
     const start = process.cpuUsage();

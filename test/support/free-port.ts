@@ -4,13 +4,13 @@ import { env } from 'node:process';
 import { assertPortFree, PortTakenError } from '../../scripts/lib/zookeeper.mjs';
 
 /**
- * Below the range from which the kernel takes ports for outgoing connections: one of those may be in use again by the time it is listened on,
- * or when a process that was killed is started again.
+ * Below the range from which the kernel takes ports for outgoing connections: one of those may be in use again by the
+ * time it is listened on, or when a process that was killed is started again.
  */
 const PORTS = { from: 20_000, to: 32_000 };
 /**
- * Each worker of the runner has a part of them for its own: what one process leaves while it is restarted, another test file must not take.
- * The servers that all files share have the first part.
+ * Each worker of the runner has a part of them for its own: what one process leaves while it is restarted, another test
+ * file must not take. The servers that all files share have the first part.
  */
 const PARTS = 4;
 const SIZE = (PORTS.to - PORTS.from) / PARTS;

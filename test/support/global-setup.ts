@@ -1,7 +1,7 @@
 /** One ZooKeeper server for the whole run, started before the first test file and stopped after the last. */
 import type { TestProject } from 'vitest/node';
 import { startZooKeeper } from './start-zookeeper.js';
-import { removeAbandonedData, zooKeeperRelease } from './zookeeper-node.js';
+import { removeAbandonedData, zooKeeperRelease } from './zookeeper/node.js';
 
 declare module 'vitest' {
   export interface ProvidedContext {

@@ -11,7 +11,10 @@ export function randomFrom(seed: number): () => number {
   };
 }
 
-/** A seed that follows from another one and a name: what is drawn for one thing does not change what is drawn for the next. */
+/**
+ * A seed that follows from another one and a name: what is drawn for one thing does not change what is drawn for the
+ * next.
+ */
 export function seedOf(seed: number, name: string): number {
   let mixed = seed | 0;
   for (const character of name) mixed = Math.imul(mixed ^ character.charCodeAt(0), 0x01000193);

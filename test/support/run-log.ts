@@ -1,12 +1,17 @@
 /**
- * The log of all gateways of a test file, and the secrets that its clients came to know: in the first there must be none of the second.
+ * The log of all gateways of a test file, and the secrets that its clients came to know: in the first there must be
+ * none of the second.
  *
- * Every replica that a test starts in this process logs at level `trace` into it, and every client tells it the tokens that it sends and gets. When a
- * replica goes, what has been logged so far is searched, and a find fails the test. So does a warning of Node of a leak.
+ * Every replica that a test starts in this process logs at level `trace` into it, and every client tells it the tokens
+ * that it sends and gets. When a replica goes, what has been logged so far is searched, and a find fails the test. So
+ * does a warning of Node of a leak.
  */
 import { Writable } from 'node:stream';
 
-/** What Node says of listeners and timers that pile up, or that come at once for being too far away: a defect, wherever it is said. */
+/**
+ * What Node says of listeners and timers that pile up, or that come at once for being too far away: a defect, wherever
+ * it is said.
+ */
 const NODE_WARNING = /MaxListenersExceeded|Timeout(NaN|Negative|Overflow)/;
 
 /** What a secret that can be told from other words is made of. */

@@ -1,4 +1,7 @@
-/** Stops a process, and returns when it stands still: the signal alone leaves its threads a moment in which they still answer. */
+/**
+ * Stops a process, and returns when it stands still: the signal alone leaves its threads a moment in which they still
+ * answer.
+ */
 import { readdirSync, readFileSync } from 'node:fs';
 import { scaled } from './timing.js';
 

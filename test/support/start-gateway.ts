@@ -1,6 +1,6 @@
 /**
- * Gateways for tests: in this process (fast, and their insides can be looked at), or as processes of their own that can be
- * killed. And a client that speaks to them and checks every answer against the contract.
+ * Gateways for tests: in this process (fast, and their insides can be looked at), or as processes of their own that can
+ * be killed. And a client that speaks to them and checks every answer against the contract.
  *
  *   await using pair = await startPair();                  two replicas over the shared ZooKeeper, a root of their own
  *   const lease = await pair.a.createLease({ ttlMs: 5_000 });
@@ -13,9 +13,9 @@ import { env } from 'node:process';
 import { loadConfig, type Config } from '../../src/config.js';
 import { startGateway, type Gateway } from '../../src/gateway.js';
 import { createLog, type Logger } from '../../src/log.js';
-import type { HousekeepingTiming } from '../../src/recipes/housekeeping.js';
-import type { Clock } from '../../src/time.js';
-import { Client } from './client.js';
+import { HOUSEKEEPING_TIMING, type HousekeepingTiming } from '../../src/recipes/housekeeping/housekeeping.js';
+import { HOUR, type Clock } from '../../src/time.js';
+import { Client } from './http/client.js';
 import { eventually } from './eventually.js';
 import { freshRoot, sharedZooKeeper } from './start-zookeeper.js';
 import { freePort } from './free-port.js';
@@ -28,9 +28,14 @@ export interface ReplicaOptions {
   root?: string;
   /** Further POSTERN_ variables. */
   settings?: Record<string, string>;
+  /** By default none happens in replicas of this process: it begins at a moment that is left to chance. */
   housekeeping?: HousekeepingTiming;
   /** In this process only. */
   clock?: Clock;
+  /** In this process only: for how long `/metrics` may answer the same, by default not at all. */
+  expositionMs?: number;
+  /** Of the replica's own session, ms. */
+  controlSessionTimeoutMs?: number;
 }
 
 function environmentOf({
@@ -49,10 +54,12 @@ function environmentOf({
 }
 
 /**
- * What a test does delays the event loop of the replicas in its process as well, and what goes on beside it on a small machine those in processes
- * of their own: neither is load on them.
+ * What a test does delays the event loop of the replicas in its process as well, and what goes on beside it on a small
+ * machine those in processes of their own: neither is load on them.
  */
 const NEVER_OVERLOADED = { POSTERN_OVERLOAD_DELAY_MS: '0' };
+
+const NO_HOUSEKEEPING: HousekeepingTiming = { ...HOUSEKEEPING_TIMING, everyMs: 24 * HOUR };
 
 /** Those that every replica keeps: on the list of pending revocations. */
 export const STANDING_WATCHES = 1;
@@ -77,14 +84,15 @@ export class Replica extends Client implements AsyncDisposable {
 
   override async [Symbol.asyncDispose](): Promise<void> {
     await super[Symbol.asyncDispose]();
-    const { context, queues } = this.gateway;
+    const { context, recipes } = this.gateway;
     try {
       await eventually(
         'nobody waits for messages',
         async () => (await this.metric('postern_waiters', { kind: 'queue' })) === 0,
       );
-      // What a replica knows of queues it keeps for some seconds: a test of its own sees that go, the others do not wait for it.
-      queues.close();
+      // What a replica knows of queues it keeps for some seconds: a test of its own sees that go, the others do not
+      // wait for it.
+      recipes.queue.queues.close();
       // With ZooKeeper away by the test's own doing, what is left cannot be taken back yet.
       if (context.control.connected)
         await eventually('no request, line, observer or watch is left behind', () => this.#leaks().length === 0);
@@ -120,8 +128,10 @@ export async function startReplica(options: ReplicaOptions = {}): Promise<Replic
     config,
     logger: loggerOf(config),
     processMetrics: false,
-    ...(options.housekeeping && { housekeeping: options.housekeeping }),
+    expositionMs: options.expositionMs ?? 0,
+    housekeeping: options.housekeeping ?? NO_HOUSEKEEPING,
     ...(options.clock && { clock: options.clock }),
+    ...(options.controlSessionTimeoutMs && { controlSessionTimeoutMs: options.controlSessionTimeoutMs }),
   });
   const replica = new Replica(gateway);
   inThisProcess += 1;
@@ -253,7 +263,7 @@ async function launch(environment: Record<string, string>): Promise<ChildProcess
 export async function expireSession(replica: Replica, leaseId: string, namespace = 'default'): Promise<void> {
   const { leases } = replica.gateway.context;
   const record = await eventually('the lease is known', () =>
-    leases.find(namespace, leaseId, performance.now() + timing.eventuallyMs),
+    leases.records.find(namespace, leaseId, performance.now() + timing.eventuallyMs),
   );
   const lease = await leases.openStored(record.token, performance.now() + timing.eventuallyMs);
   if (lease === undefined) throw new Error(`lease ${leaseId} does not open`);

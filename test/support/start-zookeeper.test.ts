@@ -4,7 +4,7 @@ import { createConnection } from 'node:net';
 import { connect } from 'node:tls';
 import { describe, expect, it } from 'vitest';
 import { fourLetterWord } from '../../scripts/lib/zookeeper.mjs';
-import { makeCertificates } from './certificates.js';
+import { makeCertificates } from './http/certificates.js';
 import { eventually } from './eventually.js';
 import { freshRoot, sharedZooKeeper, startEnsemble, startZooKeeper, type ZooKeeperNode } from './start-zookeeper.js';
 import { timing } from './timing.js';
@@ -91,7 +91,7 @@ describe('an ensemble', { timeout: 5 * timing.processMs }, () => {
     const leader = await ensemble.leader();
     const [laggard, other] = await ensemble.followers();
     if (!laggard || !other) throw new Error('an ensemble of three has two followers');
-    ensemble.lag(laggard.id, 1_000);
+    ensemble.lag(laggard.id, 2_500);
     const before = await zxidOf(laggard);
     await openSession(leader.port);
     await eventually('the other follower has it', async () => (await zxidOf(other)) > before);
@@ -106,7 +106,9 @@ async function zxidOf(node: ZooKeeperNode): Promise<number> {
   return Number(zxid);
 }
 
-/** The smallest write there is: a session. The handshake has version, zxid, timeout, session id, password, read-only. */
+/**
+ * The smallest write there is: a session. The handshake has version, zxid, timeout, session id, password, read-only.
+ */
 async function openSession(port: number): Promise<void> {
   const handshake = Buffer.alloc(4 + 45);
   handshake.writeInt32BE(45, 0);

@@ -4,15 +4,16 @@
  *   await using zookeeper = await startZooKeeper();
  *   await using ensemble = await startEnsemble({ proxied: true });
  *
- * Most tests need no server of their own: {@link sharedZooKeeper} is one per run, and {@link freshRoot} keeps them apart.
+ * Most tests need no server of their own: {@link sharedZooKeeper} is one per run, and {@link freshRoot} keeps them
+ * apart.
  */
 import { randomBytes } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { inject } from 'vitest';
 import { eventually } from './eventually.js';
-import { PeerLinks, serverLines } from './peer-links.js';
-import { startTcpProxy, type TcpProxy } from './tcp-proxy.js';
+import { PeerLinks, serverLines } from './zookeeper/peer-links.js';
+import { startTcpProxy, type TcpProxy } from './zookeeper/tcp-proxy.js';
 import { timing } from './timing.js';
 import {
   launch,
@@ -21,15 +22,25 @@ import {
   type Mode,
   type NodePorts,
   type StartOptions,
-} from './zookeeper-node.js';
+} from './zookeeper/node.js';
 
 export { ZooKeeperNode, type Mode, type StartOptions };
 
-/** By default a server that lost an election round waits up to a minute before it asks again, and 5 s for a connection. */
+/**
+ * By default a server that lost an election round waits up to a minute before it asks again, and 5 s for a connection.
+ */
 const QUICK_ELECTIONS = ['-Dzookeeper.fastleader.maxNotificationInterval=1000', '-Dzookeeper.cnxTimeout=1000'];
+
+/**
+ * A follower's answer to its leader's ping, with no session to report: QuorumPacket of type 5, zxid 0, no data, no
+ * authinfo.
+ */
+const FOLLOWER_HEARTBEAT = Buffer.from('00000005000000000000000000000000ffffffff', 'hex');
 
 export interface EnsembleOptions extends StartOptions {
   servers?: number;
+  /** Lines of zoo.cfg of one server, numbered from 1; the others are as `config` says. */
+  configOf?: (id: number) => Record<string, string>;
   /** The servers talk to each other through proxies: `isolate`, `rejoin` and `lag` work. */
   proxiedPeers?: boolean;
 }
@@ -140,6 +151,8 @@ export class TestZooKeeper extends Servers {
 export class TestEnsemble extends Servers {
   readonly #ports: readonly NodePorts[];
   readonly #links: PeerLinks | undefined;
+  /** Those that `replaceUnnoticed` sends, by the server that gets them. */
+  readonly #heartbeats = new Map<number, NodeJS.Timeout>();
 
   constructor(dataDir: string, ports: readonly NodePorts[], options: EnsembleOptions) {
     const links = options.proxiedPeers ? new PeerLinks(ports) : undefined;
@@ -149,7 +162,11 @@ export class TestEnsemble extends Servers {
           launch(
             join(dataDir, `server-${index + 1}`),
             own,
-            { ...options, jvmFlags: [...QUICK_ELECTIONS, ...(options.jvmFlags ?? [])] },
+            {
+              ...options,
+              config: { ...options.config, ...options.configOf?.(index + 1) },
+              jvmFlags: [...QUICK_ELECTIONS, ...(options.jvmFlags ?? [])],
+            },
             {
               myid: index + 1,
               servers: serverLines(index + 1, ports, links),
@@ -177,8 +194,9 @@ export class TestEnsemble extends Servers {
   }
 
   /**
-   * Starts a server again with nothing but its number: the others send it all they have. That is how one has to be mended whose disk was full, because its log
-   * of transactions may have a hole that nobody notices (ZOOKEEPER-4882). Not before the others have a leader, who is then not chosen by one that knows nothing.
+   * Starts a server again with nothing but its number: the others send it all they have. That is how one has to be
+   * mended whose disk was full, because its log of transactions may have a hole that nobody notices (ZOOKEEPER-4882).
+   * Not before the others have a leader, who is then not chosen by one that knows nothing.
    */
   async renew(id: number): Promise<void> {
     const server = this.server(id);
@@ -194,8 +212,8 @@ export class TestEnsemble extends Servers {
   }
 
   /**
-   * Cuts a server off from the other servers, not from its clients. Open connections fall silent; new ones are refused, so
-   * that a voter for the lost leader learns in time that nobody is there. Needs `proxiedPeers`.
+   * Cuts a server off from the other servers, not from its clients. Open connections fall silent; new ones are refused,
+   * so that a voter for the lost leader learns in time that nobody is there. Needs `proxiedPeers`.
    */
   isolate(id: number): void {
     for (const proxy of this.#peerLinks().of(id)) {
@@ -204,8 +222,35 @@ export class TestEnsemble extends Servers {
     }
   }
 
-  /** Ends `isolate` and `lag`. Connections that stood still are cut, so that the servers find each other anew. */
+  /**
+   * Has the others elect another leader, and keeps that from the one so far, server `id`: cut off from the others, it
+   * goes on getting heartbeats of followers that it has no more. So it stays in office, as one does for a moment that
+   * stood still, until `rejoin`. Needs `proxiedPeers`.
+   * @returns the new leader
+   */
+  async replaceUnnoticed(id: number): Promise<ZooKeeperNode> {
+    this.isolate(id);
+    const heartbeat = (): void => {
+      for (const proxy of this.#peerLinks().quorumTo(id)) proxy.inject('toZooKeeper', FOLLOWER_HEARTBEAT);
+    };
+    this.#heartbeats.set(id, setInterval(heartbeat, timing.tickMs / 2));
+    const others = this.nodes.filter((node) => node.id !== id);
+    return eventually(
+      'the others have another leader',
+      async () => {
+        const modes = await Promise.all(others.map((node) => node.mode()));
+        return others.find((_, index) => modes[index] === 'leader');
+      },
+      { withinMs: timing.processMs },
+    );
+  }
+
+  /**
+   * Ends `isolate`, `replaceUnnoticed` and `lag`. Connections that stood still are cut, so that the servers find each
+   * other anew.
+   */
   rejoin(id: number): void {
+    this.#endHeartbeats(id);
     for (const proxy of this.#peerLinks().of(id)) {
       const stoodStill = proxy.isPaused('toZooKeeper');
       proxy.heal();
@@ -214,16 +259,22 @@ export class TestEnsemble extends Servers {
   }
 
   /**
-   * A follower that lags: what the leader tells server `id` arrives `ms` later, so its clients read the past. Keep it well
-   * under the sync limit (20 ticks), beyond which the leader drops the follower. 0 ends it. Needs `proxiedPeers`.
+   * A follower that lags: what the leader tells server `id` arrives `ms` later, so its clients read the past. Keep it
+   * well under the sync limit (20 ticks), beyond which the leader drops the follower. 0 ends it. Needs `proxiedPeers`.
    */
   lag(id: number, ms: number): void {
     for (const proxy of this.#peerLinks().quorumFrom(id)) proxy.delay('fromZooKeeper', ms);
   }
 
   override async stop(): Promise<void> {
+    for (const id of this.#heartbeats.keys()) this.#endHeartbeats(id);
     await super.stop();
     await this.#links?.stop();
+  }
+
+  #endHeartbeats(id: number): void {
+    clearInterval(this.#heartbeats.get(id));
+    this.#heartbeats.delete(id);
   }
 
   protected override beforeStart(): Promise<void> {

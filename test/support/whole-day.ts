@@ -1,7 +1,8 @@
 /** One of everything that the contract has, as well-behaved clients do it, alternating between two replicas. */
+import { randomUUID } from 'node:crypto';
 import type { Dispatcher } from 'undici';
-import type { CallOptions, Client, LeaseHandle } from './client.js';
-import { EventReader } from './event-stream.js';
+import type { CallOptions, Client, LeaseHandle } from './http/client.js';
+import { EventReader } from './http/event-stream.js';
 
 /* eslint-disable @typescript-eslint/no-explicit-any -- bodies as they come */
 
@@ -12,12 +13,57 @@ export interface Kept {
   data: string;
 }
 
+/** What the parts of the day share. */
+interface Day {
+  ask: (
+    method: Dispatcher.HttpMethod,
+    path: string,
+    lease?: LeaseHandle,
+    body?: unknown,
+    options?: CallOptions,
+  ) => Promise<any>;
+  get: (path: string, lease?: LeaseHandle) => Promise<any>;
+  watch: (path: string, lease?: LeaseHandle) => Promise<void>;
+  kept: Kept;
+  me: LeaseHandle;
+  next: LeaseHandle;
+}
+
 /** @param headers of the event streams, which do not go through the clients */
 export async function liveADay(
   clients: readonly [Client, Client],
   headers: Record<string, string>,
   kept: Kept,
 ): Promise<void> {
+  const { ask, get, watch } = askers(clients, headers);
+  const [me, next, third] = [
+    await ask('POST', '/v1/leases', undefined, { label: 'me', requestId: randomUUID() }),
+    await ask('POST', '/v1/leases', undefined, {}),
+    await ask('POST', '/v1/leases', undefined, {}),
+  ] as [LeaseHandle, LeaseHandle, LeaseHandle];
+  const day = { ask, get, watch, kept, me, next };
+  await useLeases(day);
+  await useLines(day);
+  await useMoreOfLines(day);
+  await useElection(day);
+  await useBarriers(day);
+  await useGroup(day);
+  await useConfiguration(day);
+  await useTransaction(day);
+  await useQueue(day);
+  await useCounter(day);
+  await useOperations(day);
+
+  await ask('DELETE', `/v1/leases/${third.leaseId}`);
+  await ask('DELETE', '/v1/leases/self', next);
+  await ask('DELETE', '/v1/leases/self', me);
+}
+
+/** Ask the two replicas in turns. */
+function askers(
+  clients: readonly [Client, Client],
+  headers: Record<string, string>,
+): Pick<Day, 'ask' | 'get' | 'watch'> {
   let turn = 0;
   const ask = async (
     method: Dispatcher.HttpMethod,
@@ -42,19 +88,19 @@ export async function liveADay(
     });
     await events.next();
   };
+  return { ask, get, watch };
+}
 
-  const [me, next, third] = [
-    await ask('POST', '/v1/leases', undefined, { label: 'me', requestId: 'once' }),
-    await ask('POST', '/v1/leases', undefined, {}),
-    await ask('POST', '/v1/leases', undefined, {}),
-  ] as [LeaseHandle, LeaseHandle, LeaseHandle];
+async function useLeases({ ask, get, watch, me, next }: Day): Promise<void> {
   await ask('POST', '/v1/leases/self/heartbeat', me);
   await ask('POST', '/v1/leases/heartbeat', undefined, { leaseTokens: [me.leaseToken, next.leaseToken] });
   await get('/v1/leases/self', me);
   await get('/v1/leases');
   await get(`/v1/leases/${me.leaseId}`);
   await watch('/v1/leases/self/events', me);
+}
 
+async function useLines({ ask, get, watch, me, next, kept }: Day): Promise<void> {
   const lines = [
     { path: '/v1/locks', acquire: {} },
     { path: '/v1/rwlocks', acquire: { mode: 'write' } },
@@ -74,15 +120,20 @@ export async function liveADay(
     await waiting;
     await ask('POST', `${thing}/release`, next, {});
   }
+}
+
+async function useMoreOfLines({ ask, me, kept }: Day): Promise<void> {
   await ask('PUT', '/v1/semaphores/thing', undefined, { limit: 3 });
   await ask('POST', '/v1/locks/acquire', me, { names: ['one', 'two'] });
   const oneCall = await ask('POST', '/v1/locks/one-call/acquire', undefined, {
     lease: {},
-    requestId: 'r',
+    requestId: 'r-00000000000000000000',
     data: kept.data,
   });
   await ask('DELETE', '/v1/leases/self', oneCall);
+}
 
+async function useElection({ ask, get, watch, me, kept }: Day): Promise<void> {
   const election = '/v1/elections/thing';
   const elected = await ask('POST', `${election}/campaign`, me, { value: kept.value });
   await ask('POST', `${election}/proclaim`, me, { value: kept.value });
@@ -90,8 +141,11 @@ export async function liveADay(
   await ask('POST', `${election}/check`, undefined, { fencingToken: elected.fencingToken });
   await watch(`${election}/events`);
   for (const path of ['/v1/elections', election, `${election}/candidates`]) await get(path);
+  await ask('POST', `${election}/revoke`, undefined, { reason: 'noon', graceMs: 60_000 });
   await ask('POST', `${election}/resign`, me, {});
+}
 
+async function useBarriers({ ask, get, watch, me, next }: Day): Promise<void> {
   await ask('PUT', '/v1/barriers/thing');
   await watch('/v1/barriers/thing/events');
   await get('/v1/barriers');
@@ -103,19 +157,25 @@ export async function liveADay(
   await watch(`${double}/events`);
   for (const path of ['/v1/double-barriers', double, `${double}/members`]) await get(path);
   await Promise.all([me, next].map((lease) => ask('POST', `${double}/leave`, lease, { waitMs: 20_000 })));
+}
 
+async function useGroup({ ask, get, watch, me, kept }: Day): Promise<void> {
   const group = '/v1/groups/thing';
   await ask('PUT', `${group}/members/m`, me, { value: kept.value });
   await watch(`${group}/events`);
   for (const path of ['/v1/groups', group, `${group}/members`, `${group}/shares?of=4`]) await get(path);
   await ask('DELETE', `${group}/members/m`, me);
+}
 
+async function useConfiguration({ ask, get, watch, kept }: Day): Promise<void> {
   await ask('PUT', '/v1/config/app/key', undefined, kept.value, { headers: { 'content-type': 'text/plain' } });
   await ask('POST', '/v1/config', undefined, { operations: [{ put: 'app/other', value: { kept: kept.value } }] });
   for (const path of ['/v1/config/app/key', '/v1/config?prefix=app/']) await get(path);
   await watch('/v1/config/app/key');
   await ask('DELETE', '/v1/config/app/key');
+}
 
+async function useTransaction({ ask, get, watch, me, kept }: Day): Promise<void> {
   const { transactionId } = await ask('POST', '/v1/transactions', undefined, {
     participants: ['p'],
     deadlineMs: 60_000,
@@ -127,7 +187,9 @@ export async function liveADay(
   await ask('POST', `${transaction}/vote`, me, { participant: 'p', vote: 'commit' });
   for (const path of ['/v1/transactions', transaction]) await get(path);
   await ask('POST', `${transaction}/abort`, undefined, { reason: 'too late' });
+}
 
+async function useQueue({ ask, get, watch, me, kept }: Day): Promise<void> {
   const queue = '/v1/queues/thing';
   await ask('PUT', queue, undefined, { order: 'fifo', deadLetterQueue: 'dead', maxDeliveries: 1 });
   await ask('POST', `${queue}/messages`, undefined, {
@@ -145,16 +207,17 @@ export async function liveADay(
   await ask('POST', '/v1/queues/dead/redrive', undefined, { to: 'thing' });
   await ask('POST', `${queue}/purge`);
   await ask('DELETE', `${queue}?force=true`);
+}
 
+async function useCounter({ ask, get, watch }: Day): Promise<void> {
   await ask('POST', '/v1/counters/thing/add', undefined, { by: 2, requestId: 'once' });
   await ask('PUT', '/v1/counters/thing', undefined, { value: 7, expected: 2 });
   await watch('/v1/counters/thing/events');
   for (const path of ['/v1/counters', '/v1/counters/thing']) await get(path);
+  await ask('DELETE', '/v1/counters/thing');
+}
 
+async function useOperations({ get }: Day): Promise<void> {
   for (const path of ['/v1/status', '/v1/contention', '/', '/healthz', '/readyz', '/metrics']) await get(path);
   for (const path of ['/openapi.yaml', '/openapi.json', '/docs', '/problems/draining']) await get(path);
-
-  await ask('DELETE', `/v1/leases/${third.leaseId}`);
-  await ask('DELETE', '/v1/leases/self', next);
-  await ask('DELETE', '/v1/leases/self', me);
 }

@@ -1,5 +1,6 @@
 /**
- * The module of a process full of clients: does the rounds that the driver tells it to do, all at the same time, and hands their histories back.
+ * The module of a process full of clients: does the rounds that the driver tells it to do, all at the same time, and
+ * hands their histories back.
  */
 import { createWriteStream } from 'node:fs';
 import process from 'node:process';

@@ -1,10 +1,13 @@
-/** Directories of lines as Curator makes them: containers without data, which ZooKeeper removes when their last child has gone. */
+/**
+ * Directories of lines as Curator makes them: containers without data, which ZooKeeper removes when their last child
+ * has gone.
+ */
 import { Layout, LINE_KINDS, type LineKind } from '../../src/leases/layout.js';
 import { isReason } from '../../src/zookeeper/errors.js';
 import { parentOf } from '../../src/zookeeper/paths.js';
 import { eventually } from '../support/eventually.js';
 import { scaled } from '../support/timing.js';
-import { TestControl } from '../zookeeper/sessions.js';
+import { TestControl } from '../support/zookeeper/sessions.js';
 import { ROOT, type Stage } from './stage.js';
 
 /** Those that stand in line with Curator's; the directory of a semaphore says how many permits there are. */

@@ -1,9 +1,10 @@
 /**
- * What befalls the stage. A fault strikes and returns how it is mended; what it strikes it draws from the numbers it is given, so that the
- * schedule decides.
+ * What befalls the stage. A fault strikes and returns how it is mended; what it strikes it draws from the numbers it is
+ * given, so that the schedule decides.
  */
 import { below } from '../support/random.js';
-import type { Direction, TcpProxy } from '../support/tcp-proxy.js';
+import type { Direction } from '../support/zookeeper/ambush.js';
+import type { TcpProxy } from '../support/zookeeper/tcp-proxy.js';
 import { makeContainers } from './containers.js';
 import { fillDisk } from './full-disk.js';
 import { jumpClock } from './clock-jump.js';
@@ -263,6 +264,32 @@ const ENSEMBLE: readonly Fault[] = [
       const server = ensemble.server(anyServer(random));
       server.pause();
       return { what: `server ${server.id}`, mend: () => server.resume() };
+    },
+  },
+  {
+    name: 'hang-server',
+    lane: 'ensemble',
+    lasts: [6_000, 14_000],
+    sentence: 'A server that follows hangs for longer than some leases last: its connections stay open and silent.',
+    async strike({ ensemble }, random) {
+      const followers = await ensemble.followers();
+      const server = followers[below(followers.length, random)];
+      if (server === undefined) throw new Error('nobody follows');
+      server.pause();
+      return { what: `server ${server.id}`, mend: () => server.resume() };
+    },
+  },
+  {
+    name: 'depose-leader',
+    lane: 'ensemble',
+    lasts: [0, 6_000],
+    sentence:
+      'The leader is stopped until the other two have elected one of themselves, and wakes up later, believing that it leads.',
+    async strike({ ensemble }) {
+      const leader = await ensemble.leader();
+      leader.pause();
+      const next = await ensemble.leader();
+      return { what: `server ${leader.id}, for server ${next.id}`, mend: () => leader.resume() };
     },
   },
   {

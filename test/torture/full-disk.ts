@@ -1,6 +1,6 @@
 /**
- * A disk that is full, for one process: the size of files that it may write is limited to a byte, so every write to the log of transactions
- * fails. That takes no privileges, and touches nobody else.
+ * A disk that is full, for one process: the size of files that it may write is limited to a byte, so every write to the
+ * log of transactions fails. That takes no privileges, and touches nobody else.
  */
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';

@@ -1,6 +1,6 @@
 /** A client that goes to the next replica with every request: what one person does, whichever replicas live. */
 import type { Dispatcher } from 'undici';
-import { Client, type CallOptions, type Reply } from '../support/client.js';
+import { Client, type CallOptions, type Reply } from '../support/http/client.js';
 import { passed } from '../support/eventually.js';
 
 /** After a request that was answered by nobody, or with 5xx: somebody is being started again. */

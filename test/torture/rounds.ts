@@ -1,15 +1,16 @@
 /**
- * Rounds of one kind: clients of all processes work on a few objects for a while, then on the next ones. So histories stay short enough to be
- * judged, and are judged while the run goes on.
+ * Rounds of one kind: clients of all processes work on a few objects for a while, then on the next ones. So histories
+ * stay short enough to be judged, and are judged while the run goes on.
  *
- *   begin ──(some time)──▶ end: every client finishes what it is doing ──(all have reported, all is calm)──▶ settled by one client alone ──▶ judged
+ *   begin ──(some time)──▶ end: every client finishes what it is doing
+ *     ──(all have reported, all is calm)──▶ settled by one client alone ──▶ judged
  *     └── the next round begins as soon as this one is told to end: who was stopped holds up the judgement only
  */
 import { History, NotApplied } from '../histories/history.js';
 import type { Operation } from '../histories/linearizable.js';
 import type { Circumstances } from '../histories/workload.js';
 import { workloads } from '../histories/workloads/index.js';
-import type { Client } from '../support/client.js';
+import type { Client } from '../support/http/client.js';
 import { passed } from '../support/eventually.js';
 import { scaled } from '../support/timing.js';
 import type { ClientProcess, Said } from './client-process.js';
@@ -69,7 +70,7 @@ export class Rounds {
       for (const one of processes) one.tell({ do: 'begin', round: { kind, number, objects, clients } });
       await Promise.race([passed(number === 1 ? firstMs : roundMs), over]);
       for (const one of processes) one.tell({ do: 'end', kind, number });
-      this.#concluding.push(this.#conclude(number));
+      this.#concluding.push(this.#conclude(number, over));
     }
     await Promise.all(this.#concluding);
   }
@@ -78,7 +79,7 @@ export class Rounds {
     this.#reports.get(number)?.push(histories);
   }
 
-  async #conclude(number: number): Promise<void> {
+  async #conclude(number: number, over: Promise<void>): Promise<void> {
     const { kind, processes, outcome } = this.options;
     const reports = this.#reports.get(number) as Histories[];
     const deadline = performance.now() + REPORT_WITHIN_MS;
@@ -98,16 +99,19 @@ export class Rounds {
         this.#judge(
           object,
           reports.flatMap((histories) => histories[object] ?? []),
+          over,
         ),
       ),
     );
   }
 
-  async #judge(object: string, operations: Operations): Promise<void> {
+  async #judge(object: string, operations: Operations, over: Promise<void>): Promise<void> {
     const { kind, judge, outcome } = this.options;
-    const settled = await this.#settle(object).catch((error: unknown) => error as Error);
+    const settled = await this.#settle(object, over).catch((error: unknown) => error as Error);
     if (settled === undefined || settled instanceof Error) {
-      const complaints = [`could not be settled within ${SETTLE_WITHIN_MS} ms (${settled?.message ?? 'no end'})`];
+      const complaints = [
+        `could not be settled within ${SETTLE_WITHIN_MS} ms of peace (${settled?.message ?? 'no end'})`,
+      ];
       outcome({ kind, object, operations, complaints, undecided: undefined, judgedMs: 0 });
       return;
     }
@@ -116,8 +120,8 @@ export class Rounds {
     outcome({ kind, object, operations: all, complaints, undecided, judgedMs: ms });
   }
 
-  /** @returns what was done, or undefined when it could not be done */
-  async #settle(object: string): Promise<Operations | undefined> {
+  /** @returns what was done, or undefined when it could not be done although nothing was struck any more */
+  async #settle(object: string, over: Promise<void>): Promise<Operations | undefined> {
     const settle = workloads[this.options.kind]?.settle?.bind(workloads[this.options.kind]);
     const history = new History<unknown, unknown>();
     if (settle === undefined) return [];
@@ -132,7 +136,7 @@ export class Rounds {
         }
       }
     })();
-    return Promise.race([settling, passed(SETTLE_WITHIN_MS).then(() => undefined)]);
+    return Promise.race([settling, over.then(() => passed(SETTLE_WITHIN_MS)).then(() => undefined)]);
   }
 }
 

@@ -1,27 +1,31 @@
 /**
- * `npm run torture`: clients of every kind in several processes, replicas, an ensemble of three, and faults of every kind, all at once; and what
- * the clients were told is held against what the recipes promise.
+ * `npm run torture`: clients of every kind in several processes, replicas, an ensemble of three, and faults of every
+ * kind, all at once; and what the clients were told is held against what the recipes promise.
  *
- *   npm run torture -- [--minutes 2 | --seconds 60] [--seed 7] [--faults kill-leader,lag] [--kinds lock,queue] [--replicas 3] [--processes 3]
- *                      [--clients 2] [--pause 350] [--round 25] [--report docs/torture/name] [--keep-going] [--schedule] [--main dist/main.js]
+ *   npm run torture -- [--minutes 2 | --seconds 60] [--seed 7] [--faults kill-leader,lag] [--kinds lock,queue]
+ *                      [--replicas 3] [--processes 3] [--clients 2] [--pause 350] [--round 25]
+ *                      [--report docs/torture/name] [--keep-going] [--schedule] [--main dist/main.js]
  *
  * How it goes:
  * 1. The schedule is made of the seed: which fault strikes when, and for how long. `--schedule` prints it and ends.
- * 2. Clients work in rounds (rounds.ts). They make mistakes as clients do: they are stopped while they hold, they never learn what came of a
- *    request. Every answer is checked against the contract and against the time by which it was promised.
- * 3. What they were told is judged in a process of its own while they go on. The first violation ends the run, unless told otherwise, and its
- *    history is written beside the report.
- * 4. In the end all is mended. Every replica must be ready again, with nothing in its log that needs a person, and all rounds are judged.
+ * 2. Clients work in rounds (rounds.ts). They make mistakes as clients do: they are stopped while they hold, they never
+ *    learn what came of a request. Every answer is checked against the contract and against the time by which it was
+ *    promised.
+ * 3. What they were told is judged in a process of its own while they go on. The first violation ends the run, unless
+ *    told otherwise, and its history is written beside the report.
+ * 4. In the end all is mended. Every replica must be ready again, with nothing in its log that needs a person, and all
+ *    rounds are judged.
  *
- * The driver holds the proxies, so it does nothing that takes long. The times in the histories are of the machine's monotonic clock, which all
- * processes share. The exit code is 1 when anything was found wrong. docs/torture.md says more.
+ * The driver holds the proxies, so it does nothing that takes long. The times in the histories are of the machine's
+ * monotonic clock, which all processes share. The exit code is 1 when anything was found wrong. docs/torture.md says
+ * more.
  */
 import { cpus } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { build } from '../../scripts/lib/zookeeper.mjs';
 import { workloads } from '../histories/workloads/index.js';
-import { zooKeeperRelease } from '../support/zookeeper-node.js';
+import { zooKeeperRelease } from '../support/zookeeper/node.js';
 import { FAULTS } from './faults.js';
 import { writeReport } from './report.js';
 import { makeSchedule } from './schedule.js';

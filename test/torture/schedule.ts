@@ -1,10 +1,11 @@
 /**
- * When which fault strikes what, and for how long: a function of the seed, of the length of the run and of the faults that may be drawn, and of
- * nothing else. So a seed repeats the blows; what the processes make of them is up to the machine.
+ * When which fault strikes what, and for how long: a function of the seed, of the length of the run and of the faults
+ * that may be drawn, and of nothing else. So a seed repeats the blows; what the processes make of them is up to the
+ * machine.
  *
- * There are two lanes, which run beside each other: what is done to the ensemble, and what is done to replicas, clients and the connections
- * between them. In a lane one blow is over before the next one falls. Each fault of a lane comes once before any comes again. At the end of every
- * minute both lanes rest.
+ * There are two lanes, which run beside each other: what is done to the ensemble, and what is done to replicas, clients
+ * and the connections between them. In a lane one blow is over before the next one falls. Each fault of a lane comes
+ * once before any comes again. At the end of every minute both lanes rest.
  */
 import { below, randomFrom, seedOf, shuffled } from '../support/random.js';
 

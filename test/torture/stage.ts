@@ -1,5 +1,6 @@
 /**
- * All that is tortured: an ensemble of three, replicas behind proxies of their own (one for each server), processes full of clients.
+ * All that is tortured: an ensemble of three, replicas behind proxies of their own (one for each server), processes
+ * full of clients.
  *
  *   clients ──HTTP──▶ replica 1 ──▶ proxy 1.1, 1.2, 1.3 ──▶ server 1 ◀──proxies──▶ server 2 ◀──proxies──▶ server 3
  *                     replica 2 ──▶ proxy 2.1, 2.2, 2.3
@@ -12,11 +13,11 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { now } from '../histories/history.js';
-import { makeApiKeys, type ApiKeys } from '../support/api-keys.js';
+import { makeApiKeys, type ApiKeys } from '../support/http/api-keys.js';
 import { freePort } from '../support/free-port.js';
 import { startEnsemble, type TestEnsemble } from '../support/start-zookeeper.js';
-import type { TcpProxy } from '../support/tcp-proxy.js';
-import { startTcpProxy } from '../support/tcp-proxy.js';
+import type { TcpProxy } from '../support/zookeeper/tcp-proxy.js';
+import { startTcpProxy } from '../support/zookeeper/tcp-proxy.js';
 import { ClientProcess, type Said } from './client-process.js';
 import { CLOCK_FILE, CLOCK_MODULE, clockFileOf } from './clock-jump.js';
 import { ReplicaProcess } from './replica-process.js';
@@ -50,21 +51,39 @@ export interface Standstill {
   until: number;
 }
 
+interface StageParts {
+  readonly directory: string;
+  readonly ensemble: TestEnsemble;
+  readonly keys: ApiKeys;
+  readonly leaseKeysFile: string;
+  readonly replicas: readonly ReplicaProcess[];
+  /** By replica, then by server. */
+  readonly links: readonly (readonly TcpProxy[])[];
+  readonly clients: readonly ClientProcess[];
+}
+
 export class Stage implements AsyncDisposable {
   readonly standstills: Standstill[] = [];
   /** What clients will work on next, by kind. */
   readonly nextObjects = new Map<string, readonly string[]>();
 
-  private constructor(
-    readonly directory: string,
-    readonly ensemble: TestEnsemble,
-    readonly keys: ApiKeys,
-    readonly leaseKeysFile: string,
-    readonly replicas: readonly ReplicaProcess[],
-    /** By replica, then by server. */
-    readonly links: readonly (readonly TcpProxy[])[],
-    readonly clients: readonly ClientProcess[],
-  ) {}
+  readonly directory: string;
+  readonly ensemble: TestEnsemble;
+  readonly keys: ApiKeys;
+  readonly leaseKeysFile: string;
+  readonly replicas: readonly ReplicaProcess[];
+  readonly links: readonly (readonly TcpProxy[])[];
+  readonly clients: readonly ClientProcess[];
+
+  private constructor(parts: StageParts) {
+    this.directory = parts.directory;
+    this.ensemble = parts.ensemble;
+    this.keys = parts.keys;
+    this.leaseKeysFile = parts.leaseKeysFile;
+    this.replicas = parts.replicas;
+    this.links = parts.links;
+    this.clients = parts.clients;
+  }
 
   static async start(options: StageOptions): Promise<Stage> {
     const directory = await mkdtemp(join(tmpdir(), 'postern-torture-'));
@@ -120,7 +139,7 @@ export class Stage implements AsyncDisposable {
         ),
       ),
     );
-    return new Stage(directory, ensemble, keys, leaseKeysFile, replicas, links, clients);
+    return new Stage({ directory, ensemble, keys, leaseKeysFile, replicas, links, clients });
   }
 
   /** What clients asked that has this in it, with the answers, in the order of time. */

@@ -1,14 +1,12 @@
 /** One run: the stage is set, struck and mended, and everything that was found wrong is gathered. */
 import { now } from '../histories/history.js';
 import { passed } from '../support/eventually.js';
-import { randomFrom, seedOf } from '../support/random.js';
+import { randomFrom } from '../support/random.js';
 import { scaled } from '../support/timing.js';
 import type { ClientProcess, Said, Slow } from './client-process.js';
 import { FAULTS, type Fault } from './faults.js';
 import { Judge } from './judge.js';
-import { LateAcks } from './late-acks.js';
-import { Pursuit } from './pursuit.js';
-import { Relay } from './relay.js';
+import { startProbes, type Probe } from './probes/probes.js';
 import { RoamingClient } from './roaming-client.js';
 import { Rounds, type RoundOutcome } from './rounds.js';
 import { LANES, type Blow, type Lane } from './schedule.js';
@@ -40,8 +38,11 @@ const RECOVERY_MS = scaled(4_000);
 /** The schedule rests every minute; what began before may take longer than it should. */
 const CALM_WITHIN_MS = scaled(120_000);
 const LOOK_EVERY_MS = 100;
-/** Locks that go from one to the next. */
-const RELAYS = 2;
+/**
+ * One server is away for a while, or hears late of things; the others go on. A leader that is stopped and not deposed
+ * takes the time of all with it.
+ */
+const OF_ONE_SERVER: readonly string[] = ['hang-server', 'depose-leader', 'kill-leader', 'lag'];
 /** Somebody who stood still needs a moment to work off what has come meanwhile. */
 const AFTER_STANDSTILL_MS = scaled(2_000);
 
@@ -50,7 +51,7 @@ export class Torture {
   readonly #stalls = new Stalls();
   readonly #rounds = new Map<string, Rounds>();
   /** While a fault lasts, and for a while afterwards. */
-  readonly #disturbed: { begin: number; end: number }[] = [];
+  readonly #disturbed: { fault: string; begin: number; end: number }[] = [];
   #stage: Stage | undefined;
   #startedAt = 0;
   #isOver = false;
@@ -106,37 +107,16 @@ export class Torture {
     return stage.replicas.map(({ url }) => new WatchedClient(url, stage.key, REQUEST_TIMEOUT_MS, watch));
   }
 
-  /** What rounds of many clients do not do. @returns what to wait for, and what to say of it in the end */
-  #startProbes(stage: Stage): { ended: Promise<void>; note: () => string }[] {
+  #startProbes(stage: Stage): Probe[] {
     const { kinds, seed } = this.options;
-    const surroundings = (name: string) => ({
+    return startProbes(kinds, {
+      seed,
       replicas: this.#replicas(stage),
-      random: randomFrom(seedOf(seed, name)),
       isOver: () => this.#isOver,
-      complain: (complaint: string) => this.#complain(complaint),
+      complain: (complaint) => this.#complain(complaint),
+      disturbedSince: (time) => this.#disturbedSince(time),
+      disturbedBeyondOneServer: (time) => this.#disturbedSince(time, OF_ONE_SERVER),
     });
-    const locks = kinds.includes('lock') ? Array.from({ length: RELAYS }, (_, i) => `relay-${i + 1}`) : [];
-    const relays = locks.map((lock) => {
-      const disturbedSince = (time: number): boolean => this.#disturbedSince(time);
-      const relay = new Relay({ lock, disturbedSince, ...surroundings(lock) });
-      const note = (): string =>
-        `${lock}: ${relay.judged} hand-overs in peace, the slowest after ${Math.round(relay.slowestMs)} ms`;
-      return { name: lock, running: relay.run(), note };
-    });
-    const queues = kinds.includes('claims') ? ['late-acks'] : [];
-    const lateAcks = queues.map((queue) => {
-      const late = new LateAcks({ queue, ...surroundings(queue) });
-      return { name: queue, running: late.run(), note: () => `${queue}: ${late.tried} tried` };
-    });
-    const pursuits = kinds.includes('lock') ? ['pursuit'] : [];
-    const pursuing = pursuits.map((lock) => {
-      const pursuit = new Pursuit({ lock, ...surroundings(lock) });
-      return { name: lock, running: pursuit.run(), note: () => `${lock}: ${pursuit.tried} tried` };
-    });
-    return [...relays, ...lateAcks, ...pursuing].map(({ name, running, note }) => ({
-      ended: running.catch((error: unknown) => this.#complain(`${name}: ${(error as Error).message}`)),
-      note,
-    }));
   }
 
   #startRounds(stage: Stage, judge: Judge, over: Promise<void>): Promise<void[]> {
@@ -170,7 +150,7 @@ export class Torture {
       if (wait > 0) await Promise.race([passed(wait), over]);
       if (this.#isOver) return;
       const fault = FAULTS.find(({ name }) => name === blow.fault) as Fault;
-      const disturbance = { begin: now(), end: Infinity };
+      const disturbance = { fault: fault.name, begin: now(), end: Infinity };
       this.#disturbed.push(disturbance);
       try {
         const { what, mend } = await fault.strike(stage, randomFrom(blow.seed));
@@ -185,8 +165,8 @@ export class Torture {
     }
   }
 
-  #disturbedSince(time: number): boolean {
-    return this.#disturbed.some(({ end }) => end > time);
+  #disturbedSince(time: number, except: readonly string[] = []): boolean {
+    return this.#disturbed.some(({ fault, end }) => end > time && !except.includes(fault));
   }
 
   async #calm(): Promise<void> {

@@ -1,10 +1,10 @@
 /**
- * A client that finds fault with answers, whatever the workload makes of them: against the contract, of a kind that no fault explains, or later than
- * promised. Who runs it decides whether somebody stood still meanwhile.
+ * A client that finds fault with answers, whatever the workload makes of them: against the contract, of a kind that no
+ * fault explains, or later than promised. Who runs it decides whether somebody stood still meanwhile.
  */
 import type { Dispatcher } from 'undici';
 import { now } from '../histories/history.js';
-import { Client, type CallOptions, type Reply } from '../support/client.js';
+import { Client, type CallOptions, type Reply } from '../support/http/client.js';
 import { scaled } from '../support/timing.js';
 import type { Slow } from './client-process.js';
 

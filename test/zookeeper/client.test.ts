@@ -1,13 +1,14 @@
 /** Every operation against a real server: what it does, what it answers, and how it is refused. */
 import { createHash } from 'node:crypto';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { MAX_PACKET_BYTES } from '../../src/zookeeper/connection.js';
+import { MAX_PACKET_BYTES } from '../../src/zookeeper/connection/requests.js';
 import type { CreateMode } from '../../src/zookeeper/operations.js';
 import { parseSequence } from '../../src/zookeeper/paths.js';
 import { eventually } from '../support/eventually.js';
 import { freshRoot, sharedZooKeeper, startZooKeeper } from '../support/start-zookeeper.js';
 import { timing } from '../support/timing.js';
-import { TestControl, controlIn, rejection, within } from './sessions.js';
+import { countBelow, getAcl, setAcl, whoAmI } from '../support/zookeeper/instruments.js';
+import { TestControl, controlIn, rejection, within } from '../support/zookeeper/sessions.js';
 
 let root: string;
 beforeEach(() => {
@@ -31,7 +32,7 @@ describe('create', () => {
     expect(Math.abs(control.view.clock.now() - Date.now())).toBeLessThan(5_000);
   });
 
-  // The server keeps a mark in place of an owner for containers and TTL nodes, and shows clients 0 for it.
+  // The server keeps a mark in place of an owner for containers, and shows clients 0 for it.
   const nobody = (owner: bigint): boolean => owner === 0n;
   const session = (owner: bigint, own: bigint): boolean => owner === own;
   const owners: Record<CreateMode, (owner: bigint, own: bigint) => boolean> = {
@@ -40,17 +41,13 @@ describe('create', () => {
     ephemeral: session,
     'ephemeral-sequential': session,
     container: nobody,
-    ttl: nobody,
-    'ttl-sequential': nobody,
   };
   for (const [mode, owns] of Object.entries(owners) as [CreateMode, (typeof owners)[CreateMode]][]) {
     it(`makes ${mode} nodes`, async () => {
       await using control = await controlIn(sharedZooKeeper(), root);
       const made = [];
       for (let i = 0; i < 2; i += 1)
-        made.push(
-          await control.create(`/n-${mode.endsWith('sequential') ? '' : i}`, Buffer.from('x'), { mode, ttlMs: 60_000 }),
-        );
+        made.push(await control.create(`/n-${mode.endsWith('sequential') ? '' : i}`, Buffer.from('x'), { mode }));
       for (const { stat, path } of made) {
         expect(owns(stat.ephemeralOwner, control.sessionId), `owner ${stat.ephemeralOwner}`).toBe(true);
         expect(await control.exists(path)).toEqual(stat);
@@ -59,14 +56,12 @@ describe('create', () => {
     });
   }
 
-  it('makes containers that go when they were used and are empty, and TTL nodes that go by themselves', async () => {
+  it('makes containers that go when they were used and are empty', async () => {
     await using zookeeper = await startZooKeeper({ jvmFlags: ['-Dznode.container.checkIntervalMs=100'] });
     await using control = await TestControl.open(zookeeper.connectString);
     await control.create('/container', undefined, { mode: 'container' });
     await control.create('/container/child');
-    await control.create('/ttl', undefined, { mode: 'ttl', ttlMs: 100 });
     await control.create('/plain');
-    await eventually('the TTL node goes', async () => (await control.exists('/ttl')) === undefined);
     expect(await control.exists('/container')).toBeDefined();
     await control.delete('/container/child');
     await eventually('the container goes', async () => (await control.exists('/container')) === undefined);
@@ -91,26 +86,19 @@ describe('reading', () => {
   it('a node that is not there is no error for exists, and one for the others', async () => {
     await using control = await controlIn(sharedZooKeeper(), root);
     expect(await control.exists('/no')).toBeUndefined();
-    for (const read of [
-      control.getData('/no'),
-      control.getChildren('/no'),
-      control.getAcl('/no'),
-      control.getAllChildrenNumber('/no'),
-    ]) {
+    for (const read of [control.getData('/no'), control.getChildren('/no')]) {
       expect(await rejection(read)).toMatchObject({ reason: 'NO_NODE', code: 'zookeeper-error' });
     }
   });
 
-  it('answers counts, own ephemerals, identity, and a zxid that never falls', async () => {
+  it('answers own ephemerals, and a zxid that never falls', async () => {
     await using control = await controlIn(sharedZooKeeper(), root);
     await control.create('/a');
     await control.create('/a/b');
     await control.create('/a/b/e', undefined, { mode: 'ephemeral' });
     await control.create('/ab', undefined, { mode: 'ephemeral' });
-    expect(await control.getAllChildrenNumber('/a')).toBe(2);
     expect((await control.getEphemerals()).sort()).toEqual(['/a/b/e', '/ab']);
     expect(await control.getEphemerals('/a')).toEqual(['/a/b/e']);
-    expect(await control.whoAmI()).toEqual([{ scheme: 'ip', user: '127.0.0.1' }]);
     const reached = await control.sync();
     const { stat } = await control.create('/later');
     expect(stat.czxid).toBeGreaterThan(reached);
@@ -187,7 +175,7 @@ describe('trees', () => {
     await control.ensurePath('/a/b/c');
     await control.ensurePath('/a/b/c');
     await control.ensurePath('/');
-    expect(await control.getAllChildrenNumber('/')).toBe(3);
+    expect(await countBelow(control, '/')).toBe(3);
     await using outside = await TestControl.open(sharedZooKeeper());
     expect(await outside.exists(`${root}/deep/chroot/a/b/c`)).toBeDefined();
   });
@@ -204,8 +192,8 @@ describe('access', () => {
     await using other = await TestControl.open(sharedZooKeeper() + root);
     await owner.ensureChroot();
     await owner.create('/n', Buffer.from('private'));
-    expect(await owner.getAcl('/n')).toMatchObject({ acl: own, stat: { aversion: 0 } });
-    expect(await owner.whoAmI()).toContainEqual({ scheme: 'digest', user: 'user' });
+    expect(await owner.submit(getAcl(`${root}/n`))).toMatchObject({ acl: own, stat: { aversion: 0 } });
+    expect(await owner.submit(whoAmI())).toContainEqual({ scheme: 'digest', user: 'user' });
     for (const refused of [
       other.getData('/n'),
       other.setData('/n', Buffer.from('x')),
@@ -216,8 +204,8 @@ describe('access', () => {
       expect(await rejection(refused)).toMatchObject({ reason: 'NO_AUTH', outcome: 'not-applied' });
     }
     const open = [{ permission: 1, id: { scheme: 'world', id: 'anyone' } }, ...own];
-    expect(await owner.setAcl('/n', open, 0)).toMatchObject({ aversion: 1 });
-    expect(await rejection(owner.setAcl('/n', own, 0))).toMatchObject({ reason: 'BAD_VERSION' });
+    expect(await owner.submit(setAcl(`${root}/n`, open, 0))).toMatchObject({ aversion: 1 });
+    expect(await rejection(owner.submit(setAcl(`${root}/n`, own, 0)))).toMatchObject({ reason: 'BAD_VERSION' });
     expect((await other.getData('/n')).data.toString()).toBe('private');
   });
 });

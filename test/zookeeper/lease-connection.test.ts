@@ -1,11 +1,20 @@
 /** The connection of a lease against a server that misbehaves: one attempt, bounded, and honest about what it met. */
 import { describe, expect, it } from 'vitest';
 import { LeaseExpiredError } from '../../src/errors.js';
-import { wasRefused } from '../../src/zookeeper/lease-session.js';
+import { LeaseSession, wasRefused } from '../../src/zookeeper/lease-session.js';
 import { eventually, throughout } from '../support/eventually.js';
-import { FakeServer } from '../support/fake-server.js';
+import { Writer } from '../../src/zookeeper/connection/wire.js';
+import { FakeServer } from '../support/zookeeper/fake-server.js';
 import { Noise } from '../support/noise.js';
-import { NOTHING_SENT, OUTCOME_UNKNOWN, attachLease, ensembleOf, openLease, rejection, within } from './sessions.js';
+import {
+  NOTHING_SENT,
+  OUTCOME_UNKNOWN,
+  attachLease,
+  ensembleOf,
+  openLease,
+  rejection,
+  within,
+} from '../support/zookeeper/sessions.js';
 
 describe('a lease session', () => {
   it('that could not be opened is not called expired: it has never been', async () => {
@@ -26,9 +35,9 @@ describe('a lease session', () => {
     const startedAt = performance.now();
     using noise = new Noise();
     const error = await rejection(
-      attachLease(everywhere, identity, { deadline: within(300) }, { handshakeTimeoutMs: 200 }),
+      attachLease(everywhere, identity, { deadline: within(3_000), timeoutMs: 20_000 }, { handshakeTimeoutMs: 2_000 }),
     );
-    expect(performance.now() - startedAt - noise.ms).toBeLessThan(550);
+    expect(performance.now() - startedAt - noise.ms).toBeLessThan(3_250);
     expect(error).toMatchObject(NOTHING_SENT);
     expect(wasRefused(error)).toBe(false);
     const sockets = all.flatMap(({ connections }) => connections.map(({ socket }) => socket));
@@ -83,6 +92,46 @@ describe('a lease session', () => {
     expect(await rejection(lease.sync('/', within(100)))).toMatchObject(NOTHING_SENT);
     await eventually('it has ended', () => lease.ended && ended === 1);
     await throughout('it stays away', () => server.connections.length === 1 && server.pings === 0);
+  });
+
+  it('is prolonged by what is answered within half the timeout after the last that prolonged it, and by nothing later (C5)', async () => {
+    const delays = [0];
+    await using server = await FakeServer.start({
+      onRequest: (request) => (
+        setTimeout(() => request.reply({ body: new Writer().string('/').finish() }), delays.shift() ?? 0),
+        true
+      ),
+    });
+    const timeoutMs = 4_000;
+    const lease = await openLease(server.connectString, { timeoutMs });
+    const opened = lease.touchedAt;
+    await lease.sync('/', within());
+    const touched = lease.touchedAt;
+    expect(touched).toBeGreaterThan(opened);
+    // Sent in time and answered too late: nobody knows when the server had it.
+    delays[0] = timeoutMs / 2 + 100;
+    await lease.sync('/', within());
+    expect(lease.touchedAt).toBe(touched);
+    expect(lease.overdue).toBe(true);
+    await lease.sync('/', within());
+    expect(lease.touchedAt).toBe(touched);
+    lease.detach();
+  });
+
+  it('waits for a server no longer than the lease can bear, and the whole replica tries that one last from then on (C42)', async () => {
+    await using server = await FakeServer.start({ onRequest: () => true });
+    await using other = await FakeServer.start();
+    const ensemble = ensembleOf(`${server.connectString},${other.connectString}`);
+    const affinity = ensemble.servers.findIndex(({ port }) => port === server.port);
+    const lease = await LeaseSession.open(ensemble, { timeoutMs: 1_200, affinity, deadline: within() });
+    lease.keepUp();
+    const sentAt = performance.now();
+    using noise = new Noise();
+    expect(await rejection(lease.sync('/', within()))).toMatchObject(NOTHING_SENT);
+    expect(performance.now() - sentAt).toBeGreaterThan(300);
+    expect(performance.now() - sentAt - noise.ms).toBeLessThan(700);
+    await eventually('it has ended', () => lease.ended);
+    expect(ensemble.order.of(affinity)[0]?.port).toBe(other.port);
   });
 
   it('ends, and fails what is in flight, when the server drops it: another replica has attached', async () => {

@@ -1,7 +1,7 @@
 /** Transactions and versions against a real server: all or nothing, and exactly the version that was named. */
 import { beforeEach, describe, expect, it } from 'vitest';
 import { freshRoot, sharedZooKeeper } from '../support/start-zookeeper.js';
-import { controlIn, rejection } from './sessions.js';
+import { controlIn, rejection } from '../support/zookeeper/sessions.js';
 
 let root: string;
 beforeEach(() => {

@@ -1,13 +1,17 @@
-/** The hub of watches: one watch per node at the server, however many wait; set again after a reconnect; removed when nobody waits. */
+/**
+ * The hub of watches: one watch per node at the server, however many wait; set again after a reconnect; removed when
+ * nobody waits.
+ */
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { WatchEvent } from '../../src/zookeeper/watch.js';
+import { allWatched, type WatchEvent } from '../../src/zookeeper/watch.js';
 import { OPCODE } from '../../src/zookeeper/operations.js';
-import { Reader } from '../../src/zookeeper/wire.js';
-import { eventually, throughout } from '../support/eventually.js';
-import { FakeServer, notification } from '../support/fake-server.js';
+import { Reader } from '../../src/zookeeper/connection/wire.js';
+import { eventually, passed, throughout } from '../support/eventually.js';
+import { FakeServer, notification } from '../support/zookeeper/fake-server.js';
 import { fourLetterWord } from '../../scripts/lib/zookeeper.mjs';
 import { freshRoot, sharedZooKeeper } from '../support/start-zookeeper.js';
-import { TestControl, controlIn, rejection, within } from './sessions.js';
+import { watchedPaths } from '../support/zookeeper/instruments.js';
+import { TestControl, controlIn, rejection, within } from '../support/zookeeper/sessions.js';
 
 const noop = (): void => undefined;
 
@@ -42,7 +46,7 @@ describe('a watch', () => {
     await control.create('/n');
     await control.sync();
     expect(events.map(({ type }) => type)).toEqual(['created']);
-    expect(await watchedPaths(control)).toEqual([]);
+    expect(await watchedIn(control)).toEqual([]);
   });
 
   it('for children and one for data of the same node are both called when it goes', async () => {
@@ -65,12 +69,12 @@ describe('a watch', () => {
     await control.create('/n');
     const waiting = await Promise.all(Array.from({ length: 50 }, () => control.watches.getData('/n', noop)));
     expect(control.watches.size).toBe(1);
-    expect(await watchedPaths(control)).toEqual(['/n']);
+    expect(await watchedIn(control)).toEqual(['/n']);
     for (const { watch } of waiting.slice(1)) watch?.cancel();
-    expect(await watchedPaths(control)).toEqual(['/n']);
+    expect(await watchedIn(control)).toEqual(['/n']);
     waiting[0]?.watch?.cancel();
     waiting[0]?.watch?.cancel();
-    expect(await watchedPaths(control)).toEqual([]);
+    expect(await watchedIn(control)).toEqual([]);
     expect(control.observer.watchCount).toBe(0);
   });
 
@@ -124,6 +128,16 @@ describe('a watch', () => {
   });
 });
 
+describe('several watches', () => {
+  it('fail when all of them have an answer, so that none is set behind the failure', async () => {
+    let answered = false;
+    const late = passed(50).then(() => (answered = true));
+    await rejection(allWatched<unknown>([Promise.reject(new Error('no')), late]));
+    expect(answered).toBe(true);
+    expect(await allWatched([Promise.resolve(1), Promise.resolve(2)])).toEqual([1, 2]);
+  });
+});
+
 describe('a persistent watch', () => {
   it('is called for every event on its node, and below it when it is recursive, until it is cancelled', async () => {
     await using control = await controlIn(sharedZooKeeper(), freshRoot());
@@ -147,7 +161,7 @@ describe('a persistent watch', () => {
     await control.setData('/n', Buffer.from('3'));
     await control.sync();
     expect(own).toHaveLength(3);
-    expect(await watchedPaths(control)).toEqual([]);
+    expect(await watchedIn(control)).toEqual([]);
   });
 
   it('that is cancelled takes another watch of its node with it at the server, but not in silence', async () => {
@@ -165,6 +179,19 @@ describe('a persistent watch', () => {
     await control.setData('/n', Buffer.from('x'));
     await control.sync();
     expect(events).toEqual(['reset', 'changed']);
+  });
+
+  it('that is cancelled takes one with it that is on its way, but not in silence', async () => {
+    await using control = await controlIn(sharedZooKeeper(), freshRoot());
+    await control.create('/n');
+    const events: string[] = [];
+    const persistent = await control.watches.persistent('/n', 'persistent', noop);
+    const reading = control.watches.getData('/n', ({ type }) => events.push(type));
+    persistent.cancel();
+    await reading;
+    await control.setData('/n', Buffer.from('x'));
+    await control.sync();
+    expect(events).toEqual(['reset']);
   });
 
   it('survives that another watch of its node is cancelled', async () => {
@@ -222,12 +249,10 @@ describe('after a reconnect', () => {
 });
 
 /** Paths below the chroot that the server itself says this session watches. */
-async function watchedPaths(control: TestControl): Promise<string[]> {
-  await control.sync(); // behind every removal that is under way
-  const text = await word('wchc');
-  const session = text.split(/^(?=0x)/m).find((part) => part.startsWith(`0x${control.sessionId.toString(16)}\n`)) ?? '';
-  const { chroot } = control.view;
-  return [...session.matchAll(/^\t(.*)$/gm)].map(([, path = '']) => path.slice(chroot.length) || '/');
+/** In its root. */
+async function watchedIn(control: TestControl): Promise<string[]> {
+  const paths = await watchedPaths(control, sharedZooKeeper());
+  return paths.map((path) => path.slice(control.view.chroot.length) || '/');
 }
 
 function word(text: string): Promise<string> {

@@ -55,6 +55,37 @@ yes
 {{- end -}}
 {{- end -}}
 
+{{- /* The names under which the service is asked for: without credentials a request for any other is refused. */ -}}
+{{- define "postern.allowedHosts" -}}
+{{- $name := include "postern.fullname" . -}}
+{{- $inNamespace := printf "%s.%s" $name .Release.Namespace -}}
+{{- $names := list $name $inNamespace (printf "%s.svc" $inNamespace) (printf "%s.svc.cluster.local" $inNamespace) -}}
+{{- if .Values.ingress.host -}}
+{{- $names = append $names .Values.ingress.host -}}
+{{- end -}}
+{{- join "," (concat $names .Values.auth.allowedHosts) -}}
+{{- end -}}
+
+{{- /* The ports of ZooKeeper: those that are given, or else those of the connect string, one a line. */ -}}
+{{- define "postern.zookeeperPorts" -}}
+{{- $ports := .Values.networkPolicy.zookeeper.ports -}}
+{{- if not $ports -}}
+{{- range splitList "," (regexReplaceAll "/.*" .Values.zookeeper.connectString "") -}}
+{{- $ports = append $ports (default "2181" (regexFind ":[0-9]+$" . | trimPrefix ":") | int) -}}
+{{- end -}}
+{{- end -}}
+{{- range uniq $ports }}
+- { protocol: TCP, port: {{ . }} }
+{{- end -}}
+{{- end -}}
+
+{{- /* A number without an exponent; empty when there is none, which the gateway takes as its default. */ -}}
+{{- define "postern.integer" -}}
+{{- if not (kindIs "invalid" .) -}}
+{{ int64 . }}
+{{- end -}}
+{{- end -}}
+
 {{- define "postern.scheme" -}}
 {{ if .Values.tls.secret }}https{{ else }}http{{ end }}
 {{- end -}}
@@ -68,24 +99,35 @@ yes
 {{- fail "auth.secret and auth.keys are both set: set one of them" -}}
 {{- end -}}
 {{- if and (not (include "postern.hasCredentials" .)) (not .Values.auth.insecure) -}}
-{{- fail "there are no API keys and no identity provider: set auth.secret, auth.keys or auth.oidc.issuer, or auth.insecure=true to let everybody who reaches the service do everything" -}}
+{{- fail "there are no API keys and no identity provider: set auth.secret, auth.keys or auth.oidc.issuer, or auth.insecure=true to let everybody who can reach the service do everything" -}}
+{{- end -}}
+{{- if not (or .Values.leaseKeys.secret .Values.zookeeper.authSecret .Values.auth.insecure) -}}
+{{- fail "anyone who can reach ZooKeeper could read the key that seals lease tokens, and forge the lease token of any principal: set leaseKeys.secret or zookeeper.authSecret, or auth.insecure=true if nobody else can reach ZooKeeper" -}}
 {{- end -}}
 {{- with .Values.auth.oidc -}}
 {{- if and .issuer (not .audience) -}}
-{{- fail "auth.oidc.issuer needs auth.oidc.audience: a token for somebody else is none for this gateway" -}}
+{{- fail "auth.oidc.issuer needs auth.oidc.audience: a token that was issued for another service must not be accepted by this gateway" -}}
 {{- end -}}
 {{- if and (not .issuer) (or .audience .jwks .rules) -}}
 {{- fail "auth.oidc has settings without auth.oidc.issuer" -}}
 {{- end -}}
 {{- end -}}
 {{- if and .Values.tls.clientCaSecret (not .Values.tls.secret) -}}
-{{- fail "tls.clientCaSecret needs tls.secret: without TLS nobody shows a certificate" -}}
+{{- fail "tls.clientCaSecret needs tls.secret: without TLS no client presents a certificate" -}}
 {{- end -}}
 {{- if and .Values.zookeeper.tls.clientCertificate (not .Values.zookeeper.tls.secret) -}}
 {{- fail "zookeeper.tls.clientCertificate needs zookeeper.tls.secret, which has the certificate" -}}
 {{- end -}}
 {{- if and .Values.ingress.enabled (not .Values.ingress.host) -}}
 {{- fail "ingress.enabled needs ingress.host" -}}
+{{- end -}}
+{{- with .Values.networkPolicy -}}
+{{- if and .enabled (not .clients) (or $.Values.ingress.enabled (ne $.Values.service.type "ClusterIP")) -}}
+{{- fail "with ingress.enabled, or a service.type that is reachable from elsewhere, networkPolicy.clients must name who calls (the pods of the ingress controller, or an ipBlock), or networkPolicy.enabled be false" -}}
+{{- end -}}
+{{- if and .enabled (not .scrapers) $.Values.serviceMonitor.enabled -}}
+{{- fail "with serviceMonitor.enabled networkPolicy.scrapers must name the pods of Prometheus, or networkPolicy.enabled be false" -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 

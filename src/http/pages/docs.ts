@@ -1,12 +1,12 @@
 /** The contract as a page: every operation with its parameters, body, answers and a curl line to try. */
-import type { Answer } from '../exchange.js';
-import { ANY_TYPE, resolve, type OpenApi, type Operation, type Parameter, type Response } from '../openapi.js';
+import type { Answer } from '../frame/exchange.js';
+import { ANY_TYPE, resolve, type OpenApi, type Operation, type Parameter, type Response } from '../contract/openapi.js';
 import { inline, markdown } from './markdown.js';
 import { escapeHtml, page } from './page.js';
 import { explain, isObject, membersTable, typeOf } from './schema-view.js';
 
 const EXAMPLE_BASE = 'http://localhost:7070';
-/** An answer of type problem is described once, in the introduction. */
+/** The introduction describes problem answers once. */
 const PROBLEM_TYPE = 'application/problem+json';
 
 export function docsPage(api: OpenApi): Answer {
@@ -70,13 +70,14 @@ function parametersTable(api: OpenApi, parameters: readonly Parameter[]): string
   return `<h4>Parameters</h4><div class="scroll"><table><tr><th>name</th><th>type</th><th></th></tr>${rows.join('')}</table></div>`;
 }
 
-function bodyTable(api: OpenApi, { source, body }: Operation): string {
+function bodyTable(api: OpenApi, { source, body, maxBodyBytes }: Operation): string {
+  const most = Number.isFinite(maxBodyBytes) ? `<p class="note">At most ${maxBodyBytes} bytes.</p>` : '';
   if (body === 'raw') return `<h4>Body</h4>${markdown(source.requestBody?.description ?? '')}`;
   const schema = source.requestBody?.content['application/json']?.schema;
-  return schema === undefined ? '' : `<h4>Body</h4>${membersTable(api.document, schema, 'required')}`;
+  return schema === undefined ? '' : `<h4>Body</h4>${most}${membersTable(api.document, schema, 'required')}`;
 }
 
-/** What goes well in full; the problems, most of which every operation shares, folded away. */
+/** Successful answers in full; problems, most of which all operations share, folded away. */
 function answersTable(api: OpenApi, { responses }: Operation): string {
   const rows = Object.entries(responses).map(([status, response]) => ({
     status,
@@ -107,6 +108,10 @@ function contentsOf(api: OpenApi, { content = {}, headers = {} }: Response): str
 
 function curlLine({ method, template, parameters, source }: Operation): string {
   const path = template.replace(/\{(\w+)\}/g, (_whole, name: string) => exampleOf(parameters, name));
+  const query = parameters
+    .filter((one) => one.in === 'query' && one.required === true)
+    .map(({ name }) => `${name}=${exampleOf(parameters, name)}`)
+    .join('&');
   const verb = method === 'GET' ? '' : ` -X ${method}`;
   const stream = source.responses['200'] !== undefined && template.endsWith('/events') ? ' -N' : '';
   const token = parameters.some(({ name, required }) => name === 'Lease-Token' && required === true)
@@ -117,10 +122,11 @@ function curlLine({ method, template, parameters, source }: Operation): string {
   const example = media?.example ?? Object.values(media?.examples ?? {}).at(-1)?.value;
   const json = example === undefined ? '' : ` -d '${JSON.stringify(example)}'`;
   const body = typeof raw?.example === 'string' ? ` --data-binary '${raw.example}'` : json;
-  return `curl${verb}${stream} ${EXAMPLE_BASE}${path}${token}${body}`;
+  const target = query === '' ? `${EXAMPLE_BASE}${path}` : `'${EXAMPLE_BASE}${path}?${query}'`;
+  return `curl${verb}${stream} ${target}${token}${body}`;
 }
 
 function exampleOf(parameters: readonly Parameter[], name: string): string {
   const example = parameters.find((one) => one.name === name)?.example;
-  return typeof example === 'string' ? example : name;
+  return typeof example === 'string' || typeof example === 'number' ? String(example) : name;
 }

@@ -1,6 +1,6 @@
 /**
- * The little of Markdown that the descriptions of the contract use: paragraphs, headings, lists, tables, fenced code, and
- * within a line code, strong and emphasis. Everything is escaped first, so no text can become markup of another kind.
+ * The subset of Markdown that the contract's descriptions use: paragraphs, headings, lists, tables, fenced code, and
+ * inline code, strong and emphasis. Everything is escaped first, so that no text can become other markup.
  */
 import { escapeHtml } from './page.js';
 
@@ -8,7 +8,7 @@ export function markdown(text: string): string {
   return blocksOf(text).map(renderBlock).join('\n');
 }
 
-/** One line of text, as it stands in a table or a heading. */
+/** One line of text, as in a table or a heading. */
 export function inline(text: string): string {
   return escapeHtml(text.trim())
     .split(/(`[^`]+`)/)
@@ -20,7 +20,7 @@ function emphasise(text: string): string {
   return text.replace(/\*\*([^*]+)\*\*/g, '<strong>$1</strong>').replace(/\*([^*]+)\*/g, '<em>$1</em>');
 }
 
-/** Blocks are apart by empty lines, except within fences. */
+/** Empty lines separate blocks, except within fences. */
 function blocksOf(text: string): string[] {
   const blocks: string[] = [];
   for (const part of text.trim().split(/(^```[^]*?^```$)/m)) {
@@ -44,7 +44,7 @@ function renderBlock(block: string): string {
   return `<p>${inline(lines.join(' '))}</p>`;
 }
 
-/** A line that does not begin with a dash goes on with the item before it. */
+/** A line that does not begin with a dash continues the item before it. */
 function listItems(lines: readonly string[]): string[] {
   const items: string[] = [];
   for (const line of lines) {

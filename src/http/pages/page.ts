@@ -1,8 +1,9 @@
 /**
- * The shell of every HTML page: self-contained, without a script, and with a policy that allows nothing but its own style sheet.
+ * The shell of every HTML page: self-contained, without a script, and with a policy that allows nothing but its own
+ * style sheet.
  */
 import { createHash } from 'node:crypto';
-import type { Answer } from '../exchange.js';
+import type { Answer } from '../frame/exchange.js';
 import { STYLE } from './style.js';
 
 const STYLE_HASH = createHash('sha256').update(STYLE).digest('base64');

@@ -1,14 +1,18 @@
 /** The page that the `type` of a problem points to. */
 import { ERROR_CODES, type ErrorCode } from '../../errors.js';
-import type { Answer } from '../exchange.js';
-import { PROBLEM_GUIDE } from '../problem-guide.js';
+import type { Answer } from '../frame/exchange.js';
+import { PROBLEM_GUIDE } from './problem-guide.js';
 import { inline } from './markdown.js';
 import { escapeHtml, page } from './page.js';
 
 export function problemPage(code: ErrorCode): Answer {
   const { status, title, retryable } = ERROR_CODES[code];
   const { meaning, happened, advice } = PROBLEM_GUIDE[code];
-  const facts = [`status ${status}`, `code ${code}`, retryable ? 'retryable' : 'not retryable'];
+  const facts = [
+    `status ${status}`,
+    `code ${code}`,
+    retryable ? 'retryable, unless the answer says otherwise' : 'not retryable',
+  ];
   return page(
     `${title} (${code})`,
     `<main class="narrow">

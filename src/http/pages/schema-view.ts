@@ -1,5 +1,5 @@
-/** Schemas of the contract as people read them: a type with links, and the rules in words. */
-import { resolve, type Document, type Schema } from '../openapi.js';
+/** Schemas of the contract for people: a type with links, and the rules in words. */
+import { resolve, type Document, type Schema } from '../contract/openapi.js';
 import { inline, markdown } from './markdown.js';
 import { escapeHtml } from './page.js';
 
@@ -13,15 +13,15 @@ export function typeOf(document: Document, schema: Schema): string {
   return escapeHtml(target.format === 'date-time' ? `${types} (instant)` : types);
 }
 
-/** Whether a component deserves a table of its own. */
+/** Whether a component gets a table of its own. */
 export function isObject(schema: Schema): boolean {
   return schema.properties !== undefined || schema.allOf !== undefined || schema.anyOf !== undefined;
 }
 
-/** Of a request's body: must be sent. Of an answer: is always there. */
+/** In a request's body: must be sent. In an answer: is always there. */
 export type Requirement = 'required' | 'always';
 
-/** A table of the members of an object; of all alternatives and parts, when it is made of several. */
+/** A table of the members of an object; if it has alternatives or parts, of all of them. */
 export function membersTable(document: Document, schema: Schema, requirement: Requirement): string {
   const target = resolved(document, schema);
   if (target.anyOf !== undefined) {
@@ -39,7 +39,7 @@ export function membersTable(document: Document, schema: Schema, requirement: Re
   return `<div class="scroll"><table><tr><th>member</th><th>type</th><th></th></tr>${rows.join('')}</table></div>`;
 }
 
-/** What a value means and what it must keep to. */
+/** What a value means, and its rules. */
 export function explain(document: Document, schema: Schema): string {
   const target = resolved(document, schema);
   const description = schema.description ?? target.description ?? '';

@@ -1,101 +1,84 @@
 /** `/v1/barriers`: the requests about barriers, in the words of the contract. */
-import type { BarrierObservers } from '../../recipes/barrier-observer.js';
+import { countWait, untilLifted, type BarrierObservers, type BarrierState } from '../../recipes/barrier/observer.js';
 import {
   liftBarrier,
   liftedAt,
   listBarriers,
   raiseBarrier,
-  readBarrier,
+  readBarrierStale,
   type BarrierView,
-} from '../../recipes/barrier.js';
+} from '../../recipes/barrier/barrier.js';
 import type { Coordination } from '../../recipes/coordination.js';
-import { SharedReadings } from '../../recipes/shared-readings.js';
 import { instant } from '../../time.js';
-import type { components } from '../contract.js';
-import type { Answer, EventStream, Exchange, Routes } from '../exchange.js';
-import { checkDraining, longPollOf, notModified } from './long-poll.js';
-import { stateStream } from './state-stream.js';
-import { namespaceOf, namespaceOfReader, pageOfAllowed, pageTokenOf } from './subject.js';
+import type { components } from '../contract/contract.js';
+import type { Answer, EventStream, Exchange, Routes } from '../frame/exchange.js';
+import { checkEnded, longPollOf } from './shared/long-poll.js';
+import type { Serving } from './shared/serving.js';
+import { named, StateRoutes, type Named } from './shared/state-routes.js';
+import { namespaceOf, pageOfAllowed, pageTokenOf } from './shared/subject.js';
 
 type Schemas = components['schemas'];
 
-export function barrierRoutes(context: Coordination, observers: BarrierObservers): Routes {
-  const routes = new BarrierRoutes(context, observers);
+export function barrierRoutes({ context, recipes: { barrier } }: Serving): Routes {
+  const routes = new BarrierRoutes(context, barrier.observers);
   return {
     raiseBarrier: (exchange) => routes.raise(exchange),
     liftBarrier: (exchange) => routes.lift(exchange),
     showBarrier: (exchange) => routes.show(exchange),
-    watchBarrier: (exchange) => routes.watch(exchange),
+    watchBarrier: (exchange) => routes.state.watch(exchange),
     listBarriers: (exchange) => routes.list(exchange),
   };
 }
 
 class BarrierRoutes {
+  readonly state: StateRoutes<Named, BarrierState, BarrierView>;
   readonly #context: Coordination;
   readonly #observers: BarrierObservers;
-  readonly #readings = new SharedReadings<BarrierView>('the reading of the barrier');
 
   constructor(context: Coordination, observers: BarrierObservers) {
     this.#context = context;
     this.#observers = observers;
+    this.state = new StateRoutes(context, {
+      what: 'the barrier',
+      observers,
+      subject: named((namespace, name) => context.layout.barrier(namespace, name)),
+      read: ({ path }, zk) => readBarrierStale(zk, path),
+      etagOf: ({ etag }) => etag,
+      show: (barrier, { name }) => ({ body: describe(name, barrier) }),
+      event: (barrier, { name }) => describe(name, barrier),
+    });
   }
 
   async raise(exchange: Exchange): Promise<Answer> {
-    const { control, layout } = this.#context;
     const name = nameOf(exchange);
-    const path = layout.barrier(namespaceOf(exchange, 'use'), name);
-    const { created, barrier } = await raiseBarrier(control, path, exchange.principal.id, exchange.deadline);
-    return { status: created ? 201 : 200, body: describe(name, barrier), headers: { ETag: barrier.etag } };
+    const ref = { namespace: await namespaceOf(exchange, this.#context.leases, 'use'), name };
+    const { created, barrier } = await raiseBarrier(this.#context, ref, exchange.principal.id, exchange);
+    const showsWhole = created || exchange.allows('read', ref.namespace, { name });
+    const body: Schemas['Barrier'] = showsWhole ? describe(name, barrier) : { name, raised: barrier.raised };
+    return { status: created ? 201 : 200, body, headers: { ETag: barrier.etag } };
   }
 
   async lift(exchange: Exchange): Promise<Answer> {
-    const { control, layout } = this.#context;
-    const path = layout.barrier(namespaceOf(exchange, 'use'), nameOf(exchange));
-    await liftBarrier(control, path, exchange.deadline);
+    const ref = { namespace: await namespaceOf(exchange, this.#context.leases, 'use'), name: nameOf(exchange) };
+    await liftBarrier(this.#context, ref, exchange);
     return { status: 204 };
   }
 
   async show(exchange: Exchange): Promise<Answer | EventStream> {
-    if (exchange.wantsEvents) return this.watch(exchange);
-    const namespace = await namespaceOfReader(exchange, this.#context.leases);
-    const name = nameOf(exchange);
-    const path = this.#context.layout.barrier(namespace, name);
-    const { waitMs, waitsForChange, isKnown } = longPollOf(exchange);
-    if (waitMs > 0 && !waitsForChange) return this.#wait(exchange, name, path, waitMs);
-    const deadline = exchange.deadline + waitMs;
-    if (waitsForChange) {
-      let last: string | undefined;
-      const known = (etag: string): boolean => isKnown((last = etag));
-      const changed = await this.#observers.changed(path, known, exchange.receivedAt + waitMs, exchange.signal);
-      if (changed === undefined) checkDraining(exchange);
-      // Without any state seen it is not known that nothing changed: ZooKeeper is asked once more, and may not answer.
-      if (changed === undefined && last !== undefined) return notModified(last);
-    }
-    const isStale = (exchange.query as { consistency?: string }).consistency === 'stale';
-    let barrier = isStale
-      ? await readBarrier(this.#context.control, path, deadline, true)
-      : await this.#read(path, exchange.receivedAt, deadline);
-    // The shared reading may have been begun before the change that this poll was woken by.
-    if (waitsForChange && isKnown(barrier.etag)) barrier = await this.#read(path, performance.now(), deadline);
-    return isKnown(barrier.etag) ? notModified(barrier.etag) : shown(name, barrier);
-  }
-
-  async watch(exchange: Exchange): Promise<EventStream> {
-    const namespace = await namespaceOfReader(exchange, this.#context.leases);
-    const name = nameOf(exchange);
-    const path = this.#context.layout.barrier(namespace, name);
-    return stateStream<BarrierView>(
-      exchange,
-      (subscriber) => this.#observers.subscribe(path, subscriber),
-      (barrier) => describe(name, barrier),
-    );
+    const { waitMs, waits } = longPollOf(exchange);
+    if (waitMs > 0 && !waits && !exchange.wantsEvents) return this.#wait(exchange, waitMs);
+    return this.state.show(exchange);
   }
 
   async list(exchange: Exchange): Promise<Answer> {
     const { control, layout } = this.#context;
-    const namespace = namespaceOf(exchange, 'read');
+    const namespace = await namespaceOf(exchange, this.#context.leases, 'read');
     const parent = layout.barriers(namespace);
-    const { items, next } = await listBarriers(control, parent, pageOfAllowed(exchange, namespace), exchange.deadline);
+    const { items, next } = await listBarriers(
+      control.until(exchange.deadline),
+      parent,
+      pageOfAllowed(exchange, namespace),
+    );
     const body: Schemas['BarrierList'] = {
       items: items.map(({ name, ...barrier }) => describe(name, barrier)),
       ...pageTokenOf(next),
@@ -103,34 +86,24 @@ class BarrierRoutes {
     return { status: 200, body };
   }
 
-  /** Until it is lifted. */
-  async #wait(exchange: Exchange, name: string, path: string, waitMs: number): Promise<Answer> {
+  /** Waits until the barrier is lifted. */
+  async #wait(exchange: Exchange, waitMs: number): Promise<Answer> {
     const { receivedAt, signal } = exchange;
-    const seen = await this.#read(path, receivedAt, exchange.deadline);
+    const barrier = await this.state.subjectOf(exchange);
+    const seen = await this.state.readLatest(barrier, receivedAt, exchange.deadline);
     if (!seen.raised) {
-      this.#observers.count('immediate', receivedAt);
-      return shown(name, seen);
+      countWait(this.#context.metrics, 'immediate', receivedAt);
+      return this.state.answer(seen, barrier);
     }
-    const deadline = receivedAt + waitMs;
-    if (await this.#observers.untilLifted({ path, seen, receivedAt, deadline, signal }))
-      return shown(name, liftedAt(seen.zxid));
-    checkDraining(exchange);
-    return shown(name, seen);
-  }
-
-  /** Up to date. */
-  #read(path: string, since: number, deadline: number): Promise<BarrierView> {
-    const { control } = this.#context;
-    return this.#readings.read(path, since, deadline, (until) => readBarrier(control, path, until));
+    const wait = { path: barrier.path, seen, receivedAt, deadline: receivedAt + waitMs, signal };
+    if (await untilLifted(this.#context, this.#observers, wait)) return this.state.answer(liftedAt(seen.zxid), barrier);
+    checkEnded(exchange);
+    return this.state.answer(seen, barrier);
   }
 }
 
 function nameOf({ params }: Exchange): string {
   return params['name'] as string;
-}
-
-function shown(name: string, barrier: BarrierView): Answer {
-  return { status: 200, body: describe(name, barrier), headers: { ETag: barrier.etag } };
 }
 
 function describe(name: string, { raised, since, principal, external }: BarrierView): Schemas['Barrier'] {

@@ -1,41 +1,42 @@
 /** `/v1/config`: the requests about configuration keys, in the words of the contract. */
-import { InvalidError, PosternError } from '../../errors.js';
+import { PosternError } from '../../errors.js';
 import type { ConfigValue } from '../../recipes/config/entry.js';
-import type { ConfigObservers, KeyState } from '../../recipes/config/observers.js';
+import { ABSENT, type ConfigObservers, type KeyState } from '../../recipes/config/observers.js';
 import type { ConfigOperation } from '../../recipes/config/plan.js';
-import { ConfigReadings, listKeys } from '../../recipes/config/view.js';
+import type { ConfigRecipe } from '../../recipes/config/recipe.js';
+import type { KeySummaries } from '../../recipes/config/summaries.js';
+import { listKeys, readKeyStale } from '../../recipes/config/view.js';
 import type { ConfigWriter } from '../../recipes/config/write.js';
 import type { Coordination } from '../../recipes/coordination.js';
 import { attemptOf, newAttempt, type Attempt } from '../../recipes/marks.js';
-import { endReason } from '../../time.js';
-import type { RawBody } from '../body.js';
-import type { components } from '../contract.js';
-import type { Answer, EventStream, Exchange, Routes } from '../exchange.js';
-import { headerOf } from '../call-exchange.js';
-import { batchOf, etagsOf } from './config-batch.js';
-import { describeKey, keyStream, prefixStream } from './config-streams.js';
-import { matchesEtag } from './etag.js';
-import { guardOf } from './guard.js';
-import { namespaceOfReader, pageOfAllowed, pageTokenOf, requestIdOf } from './subject.js';
+import type { Subject } from '../../recipes/observing/observers.js';
+import type { Page } from '../../page.js';
+import type { RawBody } from '../frame/body.js';
+import type { components } from '../contract/contract.js';
+import type { Answer, EventStream, Exchange, Routes } from '../frame/exchange.js';
+import { headerOf } from '../frame/call.js';
+import { batchOf } from './config-batch.js';
+import { describeKey, describeKeyState, prefixStream } from './config-streams.js';
+import { conditionOf, etagsOf } from './shared/etag.js';
+import { guardOf } from './shared/guard.js';
+import { longPollOf, type LongPoll } from './shared/long-poll.js';
+import { sealedPageOf, sealedTokenOf } from './shared/sealed-pages.js';
+import type { Serving } from './shared/serving.js';
+import { StateRoutes } from './shared/state-routes.js';
+import { namespaceOf, requestIdOf } from './shared/subject.js';
 
 type Schemas = components['schemas'];
 
-export interface ConfigContext {
-  context: Coordination;
-  writer: ConfigWriter;
-  observers: ConfigObservers;
-}
-
-/** Pages end with a key, which the contract bounds. */
+/** Page tokens end with a key, which the contract bounds. */
 const KEY = /^[A-Za-z0-9._~/-]{1,1024}$/;
 
-/** Whatever a value is, a browser that opens it runs nothing of it. */
+/** A browser that opens a value runs nothing of it. */
 const SANDBOX = { 'Content-Security-Policy': 'sandbox' };
 
-export function configRoutes(config: ConfigContext): Routes {
-  const routes = new ConfigRoutes(config);
+export function configRoutes({ context, recipes }: Serving): Routes {
+  const routes = new ConfigRoutes(context, recipes.config);
   return {
-    showConfig: (exchange) => routes.show(exchange),
+    showConfig: (exchange) => routes.state.show(exchange),
     putConfig: (exchange) => routes.put(exchange),
     deleteConfig: (exchange) => routes.delete(exchange),
     listConfig: (exchange) => routes.list(exchange),
@@ -43,40 +44,36 @@ export function configRoutes(config: ConfigContext): Routes {
   };
 }
 
+interface NamedKey extends Subject {
+  key: string;
+}
+
 class ConfigRoutes {
+  readonly state: StateRoutes<NamedKey, KeyState, ConfigValue | undefined>;
   readonly #context: Coordination;
   readonly #writer: ConfigWriter;
   readonly #observers: ConfigObservers;
-  readonly #readings: ConfigReadings;
+  readonly #summaries: KeySummaries;
 
-  constructor({ context, writer, observers }: ConfigContext) {
+  constructor(context: Coordination, { writer, observers, summaries }: ConfigRecipe) {
     this.#context = context;
     this.#writer = writer;
     this.#observers = observers;
-    this.#readings = new ConfigReadings(context);
-  }
-
-  async show(exchange: Exchange): Promise<Answer | EventStream> {
-    const namespace = await namespaceOfReader(exchange, this.#context.leases);
-    const key = keyOf(exchange);
-    const path = this.#context.layout.configKey(namespace, key);
-    if (exchange.wantsEvents) return keyStream(exchange, this.#observers, path, key);
-    const { waitMs = 0, consistency } = exchange.query as { waitMs?: number; consistency?: string };
-    const known = headerOf(exchange.headers['if-none-match']);
-    const isNew = (value: ConfigValue | undefined): boolean =>
-      known === undefined ? value !== undefined : value === undefined || !matchesEtag(known, `"${value.etag}"`);
-    if (waitMs > 0) {
-      const found = await this.#untilNew(exchange, path, isNew, waitMs);
-      if (found.is === 'new') return showValue(key, found.value);
-    }
-    const deadline = exchange.deadline + waitMs;
-    const value =
-      consistency === 'stale'
-        ? await this.#readings.readStale(path, deadline)
-        : // A wait that was in vain says what is there at its end.
-          await this.#readings.read(path, waitMs > 0 ? performance.now() : exchange.receivedAt, deadline);
-    if (value !== undefined && !isNew(value)) return { status: 304, headers: { ETag: `"${value.etag}"` } };
-    return showValue(key, value);
+    this.#summaries = summaries;
+    this.state = new StateRoutes(context, {
+      what: 'the key',
+      observers: observers.keys,
+      subject: (namespace, exchange) => {
+        const key = keyOf(exchange);
+        return { key, path: context.layout.configKey(namespace, key) };
+      },
+      read: ({ path }, { deadline }) => readKeyStale(context.control, path, deadline),
+      etagOf: (value) => (value === undefined ? ABSENT : `"${value.etag}"`),
+      show: showValue,
+      event: ({ value }, { key }) => describeKeyState(key, value),
+      pollOf,
+      readsInVain: true,
+    });
   }
 
   async put(exchange: Exchange): Promise<Answer> {
@@ -124,12 +121,19 @@ class ConfigRoutes {
   }
 
   async list(exchange: Exchange): Promise<Answer | EventStream> {
-    const namespace = await namespaceOfReader(exchange, this.#context.leases);
-    const page = pageOfAllowed(exchange, namespace, 'read', KEY);
+    const namespace = await namespaceOf(exchange, this.#context.leases);
+    const { pageTokens } = this.#context;
+    const list = `config ${namespace}`;
+    const page: Page = {
+      ...(await sealedPageOf(exchange, pageTokens, list, KEY)),
+      shows: (name) => exchange.allows('read', namespace, { name }),
+    };
     if (exchange.wantsEvents) return prefixStream(exchange, this.#observers, namespace, page);
     const stale = exchange.query['consistency'] === 'stale';
-    const { items, next } = await listKeys(this.#context, namespace, page, exchange.deadline, stale);
-    const body: Schemas['ConfigList'] = { items: items.map(describeKey), ...pageTokenOf(next) };
+    const context = { ...this.#context, summaries: this.#summaries };
+    const { items, next } = await listKeys(context, namespace, page, exchange.deadline, stale);
+    const token = await sealedTokenOf(exchange, pageTokens, list, next);
+    const body: Schemas['ConfigList'] = { items: items.map(describeKey), ...token };
     return { status: 200, body };
   }
 
@@ -139,9 +143,9 @@ class ConfigRoutes {
     requestId: string | undefined,
     what: Parameters<typeof attemptOf>[2],
   ): ReturnType<ConfigWriter['write']> {
-    const namespace = await namespaceOfReader(exchange, this.#context.leases, 'use');
+    const namespace = await namespaceOf(exchange, this.#context.leases, 'use');
     const guard = guardOf(exchange);
-    // Whether the hold is current is what a reader of the lock may know, and whoever holds it does.
+    // Whether a hold is current may be known to readers of the lock, and to its holder.
     if (guard !== undefined) exchange.authorize(['use', 'read'], namespace, guard);
     for (const { type, key } of operations)
       exchange.authorize(type === 'check' ? ['read', 'use'] : 'use', namespace, { name: key });
@@ -153,47 +157,32 @@ class ConfigRoutes {
       guard,
       attempt,
       deadline: exchange.deadline,
+      requester: exchange.requester,
     });
   }
+}
 
-  /** Waits until the value is not the known one, as read after the observer has said so. */
-  async #untilNew(
-    exchange: Exchange,
-    path: string,
-    isNew: (value: ConfigValue | undefined) => boolean,
-    waitMs: number,
-  ): Promise<{ is: 'new'; value: ConfigValue | undefined } | { is: 'known' }> {
-    const deadline = exchange.receivedAt + waitMs;
-    let since = exchange.receivedAt;
-    /** What the observer still said when it was not true any more. */
-    let outdated: string | undefined;
-    const wanted = ({ etag, value }: KeyState): boolean => etag !== outdated && isNew(value);
-    for (;;) {
-      const state = await this.#observers.untilKey(path, wanted, deadline, exchange.signal);
-      if (state === undefined) {
-        if (endReason(exchange.signal) === 'draining')
-          throw new PosternError('draining', 'This replica is shutting down; repeat the request.');
-        return { is: 'known' };
-      }
-      const value = await this.#readings.read(path, since, exchange.deadline + waitMs);
-      if (isNew(value)) return { is: 'new', value };
-      since = performance.now();
-      outdated = state.etag;
-    }
+/** Without an ETag a client waits until the key exists. Absence is never a state that the client has. */
+function pollOf(exchange: Exchange): LongPoll {
+  const { waitMs, isKnown } = longPollOf(exchange);
+  const hasEtag = headerOf(exchange.headers['if-none-match']) !== undefined;
+  const knows = (etag: string): boolean => etag !== ABSENT && isKnown(etag);
+  const isWanted = (etag: string): boolean => (hasEtag ? !knows(etag) : etag !== ABSENT);
+  return { waitMs, waits: waitMs > 0, isWanted, isKnown: knows };
+}
+
+function showValue(
+  value: ConfigValue | undefined,
+  { key }: NamedKey,
+): Pick<Answer, 'body' | 'contentType' | 'headers'> {
+  if (value === undefined) {
+    // Other resources have their streams at such a path.
+    const hint = key.endsWith('/events')
+      ? ' The stream of a key is what GET answers to "Accept: text/event-stream".'
+      : '';
+    throw new PosternError('not-found', `There is no key "${key}".${hint}`, { members: { key } });
   }
-}
-
-function showValue(key: string, value: ConfigValue | undefined): Answer {
-  if (value === undefined) throw new PosternError('not-found', `There is no key "${key}".`, { members: { key } });
-  const { bytes, contentType, etag } = value;
-  return { status: 200, body: bytes, contentType, headers: { ETag: `"${etag}"`, ...SANDBOX } };
-}
-
-/** Elsewhere an empty header is none. Here that would let a write happen that shall depend on something. */
-function conditionOf({ headers }: Exchange, name: 'If-Match' | 'If-None-Match'): string | undefined {
-  const value = headers[name.toLowerCase()] as string | undefined; // node never makes lists of these headers
-  if (value === '') throw new InvalidError(name, value, 'absent, or a condition');
-  return value;
+  return { body: value.bytes, contentType: value.contentType, headers: SANDBOX };
 }
 
 function keyOf(exchange: Exchange): string {

@@ -1,20 +1,18 @@
 /** `/v1/contention`: where requests wait, in this replica. */
-import { CONTENTION_WINDOW_MS, topContention, type ContentionTold } from '../../recipes/contention.js';
-import type { components } from '../contract.js';
-import type { Answer, Exchange, Routes } from '../exchange.js';
-import { namespaceOf } from './subject.js';
+import { CONTENTION_WINDOW_MS, topContention } from '../../recipes/waiting/contention.js';
+import type { components } from '../contract/contract.js';
+import type { Answer, Exchange, Routes } from '../frame/exchange.js';
+import type { Serving } from './shared/serving.js';
+import { namedNamespaceOf } from './shared/subject.js';
 
 type Schemas = components['schemas'];
 
-/** What each process of this replica tells of a namespace. */
-export type Told = (namespace: string) => Promise<readonly (readonly ContentionTold[])[]>;
-
-export function contentionRoutes(told: Told): Routes {
-  return { showContention: (exchange) => showContention(told, exchange) };
+export function contentionRoutes({ contention }: Pick<Serving, 'contention'>): Routes {
+  return { showContention: (exchange) => showContention(contention, exchange) };
 }
 
-async function showContention(told: Told, exchange: Exchange): Promise<Answer> {
-  const namespace = namespaceOf(exchange, 'read');
+async function showContention(told: Serving['contention'], exchange: Exchange): Promise<Answer> {
+  const namespace = namedNamespaceOf(exchange, 'read');
   const { top = 20 } = exchange.query as { top?: number };
   const body: Schemas['Contention'] = {
     windowMs: CONTENTION_WINDOW_MS,

@@ -1,19 +1,29 @@
 /** `/v1/counters`: the requests about counters, in the words of the contract. */
 import type { Coordination } from '../../recipes/coordination.js';
 import type { CounterOperation } from '../../recipes/counter/counter.js';
-import type { CounterObservers, CounterState } from '../../recipes/counter/observers.js';
-import { listCounters, readCounter } from '../../recipes/counter/view.js';
+import { listCounters, readCounterStale } from '../../recipes/counter/view.js';
 import type { CounterWriter } from '../../recipes/counter/writer.js';
 import { attemptOf } from '../../recipes/marks.js';
-import type { components } from '../contract.js';
-import type { Answer, EventStream, Exchange, Routes } from '../exchange.js';
-import { checkDraining, longPollOf, notModified } from './long-poll.js';
-import { stateStream } from './state-stream.js';
-import { namespaceOfReader, pageOfAllowed, pageTokenOf, requestIdOf } from './subject.js';
+import type { components } from '../contract/contract.js';
+import type { Answer, Exchange, Routes } from '../frame/exchange.js';
+import { conditionOf, etagsOf } from './shared/etag.js';
+import type { Serving } from './shared/serving.js';
+import { named, StateRoutes } from './shared/state-routes.js';
+import { namespaceOf, pageOfAllowed, pageTokenOf, requestIdOf } from './shared/subject.js';
 
 type Schemas = components['schemas'];
 
-export function counterRoutes(context: Coordination, writer: CounterWriter, observers: CounterObservers): Routes {
+export function counterRoutes({ context, recipes }: Serving): Routes {
+  const { writer, observers } = recipes.counter;
+  const state = new StateRoutes(context, {
+    what: 'the counter',
+    observers,
+    subject: named((namespace, name) => context.layout.counter(namespace, name)),
+    read: ({ name, path }, zk) => readCounterStale(zk, name, path),
+    etagOf: ({ etag }) => etag,
+    show: ({ value }, { name }) => ({ body: { name, value } satisfies Schemas['Counter'] }),
+    event: ({ value }, { name }): Schemas['Counter'] => ({ name, value }),
+  });
   return {
     addToCounter: (exchange) => {
       const body = exchange.body as Schemas['AddToCounterRequest'];
@@ -23,9 +33,18 @@ export function counterRoutes(context: Coordination, writer: CounterWriter, obse
       const body = exchange.body as Schemas['SetCounterRequest'];
       return change(context, writer, exchange, body, { type: 'set', value: body.value, expected: body.expected });
     },
-    showCounter: (exchange) =>
-      exchange.wantsEvents ? watch(context, observers, exchange) : show(context, observers, exchange),
-    watchCounter: (exchange) => watch(context, observers, exchange),
+    deleteCounter: async (exchange) => {
+      await change(
+        context,
+        writer,
+        exchange,
+        {},
+        { type: 'delete', ifMatch: etagsOf(conditionOf(exchange, 'If-Match')) },
+      );
+      return { status: 204 };
+    },
+    showCounter: (exchange) => state.show(exchange),
+    watchCounter: (exchange) => state.watch(exchange),
     listCounters: (exchange) => list(context, exchange),
   };
 }
@@ -37,63 +56,41 @@ async function change(
   body: { requestId?: string | undefined },
   operation: CounterOperation,
 ): Promise<Answer> {
-  const namespace = await namespaceOfReader(exchange, leases, 'use');
+  const namespace = await namespaceOf(exchange, leases, 'use');
   const name = nameOf(exchange);
   const requestId = requestIdOf(exchange, body);
   const who = ['counter', namespace, name, exchange.principal.id];
-  const what = operation.type === 'add' ? ['add', operation.by] : ['set', operation.value, operation.expected ?? null];
   const value = await writer.apply({
     namespace,
     name,
     operation,
-    attempt: requestId === '' ? undefined : attemptOf(who, requestId, what),
+    attempt: requestId === '' ? undefined : attemptOf(who, requestId, whatOf(operation)),
     deadline: exchange.deadline,
+    requester: exchange.requester,
   });
-  return answer({ name, value });
+  return { status: 200, body: { name, value } satisfies Schemas['Counter'] };
 }
 
-async function show(context: Coordination, observers: CounterObservers, exchange: Exchange): Promise<Answer> {
-  const namespace = await namespaceOfReader(exchange, context.leases);
-  const name = nameOf(exchange);
-  const { waitMs, waitsForChange, isKnown } = longPollOf(exchange);
-  let seen: string | undefined;
-  if (waitsForChange) {
-    const known = (etag: string): boolean => isKnown((seen = etag));
-    const { receivedAt, signal } = exchange;
-    const changed = await observers.changed(namespace, name, known, receivedAt + waitMs, signal);
-    if (changed === undefined) checkDraining(exchange);
-    // Without any state seen it is not known that nothing changed: ZooKeeper is asked once more, and may not answer.
-    if (changed === undefined && seen !== undefined) return notModified(seen);
+/** Everything that it does, except the condition of a deletion: a repetition may carry a newer ETag, as for a key. */
+function whatOf(operation: CounterOperation): (string | number | null)[] {
+  switch (operation.type) {
+    case 'add':
+      return ['add', operation.by];
+    case 'set':
+      return ['set', operation.value, operation.expected ?? null];
+    case 'delete':
+      return ['delete'];
   }
-  const { value, etag } = await readCounter(context, namespace, name, exchange.deadline + waitMs, isStale(exchange));
-  if (isKnown(etag)) return notModified(etag);
-  return { ...answer({ name, value }), headers: { ETag: etag } };
-}
-
-async function watch(context: Coordination, observers: CounterObservers, exchange: Exchange): Promise<EventStream> {
-  const namespace = await namespaceOfReader(exchange, context.leases);
-  const name = nameOf(exchange);
-  return stateStream<CounterState>(
-    exchange,
-    (subscriber) => observers.subscribe(namespace, name, subscriber),
-    ({ value }): Schemas['Counter'] => ({ name, value }),
-  );
 }
 
 async function list(context: Coordination, exchange: Exchange): Promise<Answer> {
-  const namespace = await namespaceOfReader(exchange, context.leases);
+  const namespace = await namespaceOf(exchange, context.leases);
   const page = pageOfAllowed(exchange, namespace);
-  const { items, next } = await listCounters(context, namespace, page, exchange.deadline, isStale(exchange));
+  const isStale = exchange.query['consistency'] === 'stale';
+  const zk = context.control.until(exchange.deadline);
+  const { items, next } = await listCounters(zk, context.layout.counters(namespace), page, isStale);
   const body: Schemas['CounterList'] = { items, ...pageTokenOf(next) };
   return { status: 200, body };
-}
-
-function answer(body: Schemas['Counter']): Answer {
-  return { status: 200, body };
-}
-
-function isStale({ query }: Exchange): boolean {
-  return query['consistency'] === 'stale';
 }
 
 function nameOf(exchange: Exchange): string {

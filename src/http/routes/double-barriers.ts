@@ -1,50 +1,56 @@
 /** `/v1/double-barriers`: the requests about double barriers, in the words of the contract. */
 import { InvalidError } from '../../errors.js';
 import type { Coordination } from '../../recipes/coordination.js';
-import type { RoundObservers, RoundState } from '../../recipes/double-barrier-observer.js';
+import type { RoundObservers, RoundState } from '../../recipes/double-barrier/observer.js';
 import {
-  describeDoubleBarrier,
-  etagOfRound,
+  describeDoubleBarrierStale,
   listDoubleBarriers,
   listEntrants,
+  type DoubleBarrierView,
   type EntrantView,
-} from '../../recipes/double-barrier-view.js';
-import type { DoubleBarriers, Passage, Passed } from '../../recipes/double-barrier.js';
-import { READY, type Round } from '../../recipes/round.js';
+} from '../../recipes/double-barrier/view.js';
+import type { DoubleBarriers } from '../../recipes/double-barrier/double-barrier.js';
+import type { Passage, Passed } from '../../recipes/double-barrier/passage.js';
+import { etagOfRound, READY, type Round } from '../../recipes/double-barrier/round.js';
 import { instant } from '../../time.js';
-import type { components } from '../contract.js';
-import type { Answer, EventStream, Exchange, Routes } from '../exchange.js';
-import { checkDraining, longPollOf, notModified } from './long-poll.js';
-import { stateStream } from './state-stream.js';
-import { leaseOf, namespaceOf, namespaceOfReader, pageOf, pageOfAllowed, pageTokenOf, requestIdOf } from './subject.js';
+import type { components } from '../contract/contract.js';
+import type { Answer, Exchange, Routes } from '../frame/exchange.js';
+import { checkCredential } from './shared/long-poll.js';
+import type { Serving } from './shared/serving.js';
+import { named, StateRoutes, type Named } from './shared/state-routes.js';
+import { leaseOf, namespaceOf, pageOf, pageOfAllowed, pageTokenOf, requestIdOf } from './shared/subject.js';
 
 type Schemas = components['schemas'];
 
-export function doubleBarrierRoutes(
-  context: Coordination,
-  doubleBarriers: DoubleBarriers,
-  observers: RoundObservers,
-): Routes {
-  const routes = new DoubleBarrierRoutes(context, doubleBarriers, observers);
+export function doubleBarrierRoutes({ context, recipes: { doubleBarrier } }: Serving): Routes {
+  const routes = new DoubleBarrierRoutes(context, doubleBarrier.barriers, doubleBarrier.observers);
   return {
     enterDoubleBarrier: (exchange) => routes.enter(exchange),
     leaveDoubleBarrier: (exchange) => routes.leave(exchange),
-    showDoubleBarrier: (exchange) => routes.show(exchange),
-    watchDoubleBarrier: (exchange) => routes.watch(exchange),
+    showDoubleBarrier: (exchange) => routes.state.show(exchange),
+    watchDoubleBarrier: (exchange) => routes.state.watch(exchange),
     listEntrants: (exchange) => routes.listEntrants(exchange),
     listDoubleBarriers: (exchange) => routes.list(exchange),
   };
 }
 
 class DoubleBarrierRoutes {
+  readonly state: StateRoutes<Named, RoundState, DoubleBarrierView>;
   readonly #context: Coordination;
   readonly #doubleBarriers: DoubleBarriers;
-  readonly #observers: RoundObservers;
 
   constructor(context: Coordination, doubleBarriers: DoubleBarriers, observers: RoundObservers) {
     this.#context = context;
     this.#doubleBarriers = doubleBarriers;
-    this.#observers = observers;
+    this.state = new StateRoutes(context, {
+      what: 'the double barrier',
+      observers,
+      subject: named((namespace, name) => context.layout.doubleBarrier(namespace, name)),
+      read: ({ path }, zk) => describeDoubleBarrierStale(zk, path),
+      etagOf: ({ round }) => etagOfRound(round),
+      show: (view, { name }) => ({ body: describe(name, view) }),
+      event: ({ round }, { name }) => describeRound(name, round),
+    });
   }
 
   async enter(exchange: Exchange): Promise<Answer> {
@@ -58,6 +64,7 @@ class DoubleBarrierRoutes {
       size,
     };
     if (!passed.done) {
+      checkCredential(exchange, 'unknown'); // the member stands
       const body: Schemas['Entering'] = { ...place, entered: false, memberCount: passed.memberCount };
       return { status: 202, body };
     }
@@ -73,8 +80,10 @@ class DoubleBarrierRoutes {
   async leave(exchange: Exchange): Promise<Answer> {
     const passage = await this.#passageOf(exchange);
     const passed = await this.#doubleBarriers.leave(passage);
-    const place = describePlace(passage, passed);
+    const gone = passed.memberId === undefined ? { gone: true as const } : {};
+    const place = { ...describePlace(passage, passed), ...gone };
     if (!passed.done) {
+      checkCredential(exchange, 'unknown'); // the member is gone
       const body: Schemas['Leaving'] = { ...place, left: false, memberCount: passed.memberCount };
       return { status: 202, body };
     }
@@ -87,63 +96,20 @@ class DoubleBarrierRoutes {
     return { status: 200, body };
   }
 
-  async show(exchange: Exchange): Promise<Answer | EventStream> {
-    if (exchange.wantsEvents) return this.watch(exchange);
-    const { name, directory } = await this.#readerOf(exchange);
-    const { waitMs, waitsForChange, isKnown } = longPollOf(exchange);
-    if (waitsForChange) {
-      let last: string | undefined;
-      const changed = await this.#observers.until(
-        directory,
-        ({ round }) => !isKnown((last = etagOfRound(round))),
-        exchange.receivedAt + waitMs,
-        exchange.signal,
-      );
-      if (changed === undefined) checkDraining(exchange);
-      // Without any state seen it is not known that nothing changed: ZooKeeper is asked once more, and may not answer.
-      if (changed === undefined && last !== undefined) return notModified(last);
-    }
-    const isStale = (exchange.query as { consistency?: string }).consistency === 'stale';
-    const view = await describeDoubleBarrier(this.#context, directory, exchange.deadline + waitMs, isStale);
-    const etag = etagOfRound(view.round);
-    if (isKnown(etag)) return notModified(etag);
-    const body: Schemas['DoubleBarrier'] = {
-      ...describeRound(name, view.round),
-      size: view.size ?? null,
-      members: view.members.map(describeEntrant),
-      memberCount: view.memberCount,
-    };
-    return { status: 200, body, headers: { ETag: etag } };
-  }
-
-  async watch(exchange: Exchange): Promise<EventStream> {
-    const { name, directory } = await this.#readerOf(exchange);
-    let told: string | undefined;
-    const subscribe = (subscriber: (state: RoundState) => void): (() => void) =>
-      this.#observers.subscribe(directory, (state) => {
-        const etag = etagOfRound(state.round);
-        if (etag === told) return;
-        told = etag;
-        subscriber({ ...state, etag });
-      });
-    return stateStream(exchange, subscribe, ({ round }) => describeRound(name, round));
-  }
-
   async listEntrants(exchange: Exchange): Promise<Answer> {
-    const { directory } = await this.#readerOf(exchange);
-    const { items, next } = await listEntrants(this.#context, directory, pageOf(exchange), exchange.deadline);
+    const { path } = await this.state.subjectOf(exchange);
+    const zk = this.#context.control.until(exchange.deadline);
+    const { items, next } = await listEntrants(zk, path, pageOf(exchange));
     const body: Schemas['EntrantList'] = { items: items.map(describeEntrant), ...pageTokenOf(next) };
     return { status: 200, body };
   }
 
   async list(exchange: Exchange): Promise<Answer> {
-    const namespace = namespaceOf(exchange, 'read');
-    const { items, next } = await listDoubleBarriers(
-      this.#context,
-      namespace,
-      pageOfAllowed(exchange, namespace),
-      exchange.deadline,
-    );
+    const namespace = await namespaceOf(exchange, this.#context.leases, 'read');
+    const { control, layout } = this.#context;
+    const parent = layout.doubleBarriers(namespace);
+    const zk = control.until(exchange.deadline);
+    const { items, next } = await listDoubleBarriers(zk, parent, pageOfAllowed(exchange, namespace));
     const body: Schemas['DoubleBarrierList'] = {
       items: items.map(({ name, round, size, memberCount }) => ({
         ...describeRound(name, round),
@@ -168,13 +134,8 @@ class DoubleBarrierRoutes {
       receivedAt: exchange.receivedAt,
       deadline: exchange.deadline,
       signal: exchange.signal,
+      requester: exchange.requester,
     };
-  }
-
-  async #readerOf(exchange: Exchange): Promise<{ name: string; directory: string }> {
-    const namespace = await namespaceOfReader(exchange, this.#context.leases);
-    const name = nameOf(exchange);
-    return { name, directory: this.#context.layout.doubleBarrier(namespace, name) };
   }
 }
 
@@ -184,6 +145,10 @@ function nameOf({ params }: Exchange): string {
 
 function describePlace({ name, lease, requestId }: Passage, { member }: Passed) {
   return { name, member, requestId, leaseId: lease.leaseId, ttlMs: lease.ttlMs };
+}
+
+function describe(name: string, { round, size, members, memberCount }: DoubleBarrierView): Schemas['DoubleBarrier'] {
+  return { ...describeRound(name, round), size: size ?? null, members: members.map(describeEntrant), memberCount };
 }
 
 function describeRound(name: string, round: Round | undefined): Schemas['RoundState'] {

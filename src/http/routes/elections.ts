@@ -1,56 +1,72 @@
 /** `/v1/elections`: the requests about elections, in the words of the contract. */
 import { PosternError } from '../../errors.js';
 import type { Lease } from '../../leases/lease.js';
-import type { Granted, NotGranted } from '../../recipes/acquire.js';
-import { acknowledge, proclaim, type LeaderRequest, type LeaderWritten } from '../../recipes/candidacy.js';
+import type { Granted, NotGranted } from '../../recipes/line/acquire.js';
+import { acknowledge, proclaim, type LeaderRequest, type LeaderWritten } from '../../recipes/election/candidacy.js';
 import type { Coordination } from '../../recipes/coordination.js';
-import type { ContenderView } from '../../recipes/describe.js';
+import type { ContenderView } from '../../recipes/line/describe.js';
 import {
   checkLeader,
-  describeElection,
-  ElectionViews,
+  describeElectionStale,
   listCandidates,
   listElections,
   type ElectionView,
-} from '../../recipes/election-view.js';
-import { campaign, resign, type Campaign } from '../../recipes/election.js';
-import { etagOf, type LineObservers } from '../../recipes/line-observer.js';
-import { endReason, instant } from '../../time.js';
-import type { components } from '../contract.js';
-import type { Answer, EventStream, Exchange, Routes } from '../exchange.js';
-import { matchesEtag } from './etag.js';
-import { lockHeld } from './lock-held.js';
-import { holderStream } from './holder-stream.js';
-import { leaseOf, namespaceOfReader, pageOfAllowed, pageTokenOf, positionPageOf, requestIdOf } from './subject.js';
+} from '../../recipes/election/view.js';
+import { campaign, resign, type Campaign } from '../../recipes/election/election.js';
+import { etagOf, type HolderState, type HolderObservers, type LineSubject } from '../../recipes/line/observer.js';
+import { instant } from '../../time.js';
+import type { components } from '../contract/contract.js';
+import type { Answer, Exchange, Routes } from '../frame/exchange.js';
+import { lockHeld } from './shared/lock-held.js';
+import { checkCredential } from './shared/long-poll.js';
+import { revokeHolds } from './shared/revoke.js';
+import type { Serving } from './shared/serving.js';
+import { StateRoutes } from './shared/state-routes.js';
+import { leaseOf, namespaceOf, pageOfAllowed, pageTokenOf, positionPageOf, requestIdOf } from './shared/subject.js';
 
 type Schemas = components['schemas'];
 
 const KIND = 'election';
 
-export function electionRoutes(context: Coordination, observers: LineObservers): Routes {
-  const routes = new ElectionRoutes(context, observers);
+export function electionRoutes({ context, recipes: { line } }: Serving): Routes {
+  const routes = new ElectionRoutes(context, line.observers);
   return {
     campaign: (exchange) => routes.campaign(exchange),
     proclaim: (exchange) => routes.proclaim(exchange),
     acknowledge: (exchange) => routes.acknowledge(exchange),
     resign: (exchange) => routes.resign(exchange),
-    showElection: (exchange) => routes.show(exchange),
-    watchElection: (exchange) => routes.watch(exchange),
+    revokeElection: (exchange) => revokeHolds(context, KIND, exchange),
+    showElection: (exchange) => routes.state.show(exchange),
+    watchElection: (exchange) => routes.state.watch(exchange),
     listCandidates: (exchange) => routes.listCandidates(exchange),
     listElections: (exchange) => routes.list(exchange),
     checkElection: (exchange) => routes.check(exchange),
   };
 }
 
-class ElectionRoutes {
-  readonly #context: Coordination;
-  readonly #observers: LineObservers;
-  readonly #views: ElectionViews;
+interface NamedElection extends LineSubject {
+  namespace: string;
+  name: string;
+}
 
-  constructor(context: Coordination, observers: LineObservers) {
+class ElectionRoutes {
+  readonly state: StateRoutes<NamedElection, HolderState, ElectionView>;
+  readonly #context: Coordination;
+
+  constructor(context: Coordination, observers: HolderObservers) {
     this.#context = context;
-    this.#observers = observers;
-    this.#views = new ElectionViews(context);
+    this.state = new StateRoutes(context, {
+      what: 'the election',
+      observers,
+      subject: (namespace, exchange): NamedElection => {
+        const name = nameOf(exchange);
+        return { kind: KIND, namespace, name, path: context.layout.line(KIND, namespace, name) };
+      },
+      read: ({ path }, zk) => describeElectionStale(zk, path),
+      etagOf: ({ leader }) => etagOf(leader === undefined ? [] : [leader]),
+      show: (election, { name }) => ({ body: showElection(name, election) }),
+      event: ({ holders: [leader] }, { name }) => ({ name, leader: describeLeader(leader) }),
+    });
   }
 
   async campaign(exchange: Exchange): Promise<Answer> {
@@ -64,9 +80,9 @@ class ElectionRoutes {
       data: value,
       receivedAt: exchange.receivedAt,
       hardDeadline: exchange.deadline + waitMs,
-      signal: exchange.signal,
+      requester: exchange.requester,
     };
-    return answerCampaign(request, lease, await campaign(this.#context, lease, request));
+    return answerCampaign(request, lease, await campaign(this.#context, lease, request), exchange);
   }
 
   async proclaim(exchange: Exchange): Promise<Answer> {
@@ -85,45 +101,12 @@ class ElectionRoutes {
     return { status: 204 };
   }
 
-  async show(exchange: Exchange): Promise<Answer | EventStream> {
-    if (exchange.wantsEvents) return this.watch(exchange);
-    const namespace = await namespaceOfReader(exchange, this.#context.leases);
-    const name = nameOf(exchange);
-    const { waitMs = 0, consistency } = exchange.query as { waitMs?: number; consistency?: string };
-    const known = exchange.headers['if-none-match'] as string | undefined; // node never makes a list of this header
-    const isKnown = (etag: string): boolean => known !== undefined && matchesEtag(known, etag);
-    const deadline = exchange.deadline + waitMs;
-    if (waitMs > 0 && known !== undefined) {
-      const { changed, etag } = await this.#untilChanged(exchange, namespace, isKnown, exchange.receivedAt + waitMs);
-      // Without any state seen it is not known that nothing changed: ZooKeeper is asked once more, and may not answer.
-      if (!changed && etag !== undefined) return { status: 304, headers: { ETag: etag } };
-    }
-    let election =
-      consistency === 'stale'
-        ? await describeElection(this.#context, namespace, name, deadline, true)
-        : await this.#views.read(namespace, name, exchange.receivedAt, deadline);
-    // The shared reading may have been begun before the change that this poll was woken by.
-    if (waitMs > 0 && isKnown(etagOfElection(election)))
-      election = await this.#views.read(namespace, name, performance.now(), deadline);
-    const etag = etagOfElection(election);
-    if (isKnown(etag)) return { status: 304, headers: { ETag: etag } };
-    return { status: 200, body: showElection(name, election), headers: { ETag: etag } };
-  }
-
-  async watch(exchange: Exchange): Promise<EventStream> {
-    const namespace = await namespaceOfReader(exchange, this.#context.leases);
-    const name = nameOf(exchange);
-    const directory = this.#context.layout.line(KIND, namespace, name);
-    return holderStream(exchange, this.#observers, KIND, directory, ({ holders: [leader] }) => ({
-      name,
-      leader: describeLeader(leader),
-    }));
-  }
-
   async listCandidates(exchange: Exchange): Promise<Answer> {
-    const namespace = await namespaceOfReader(exchange, this.#context.leases);
+    const namespace = await namespaceOf(exchange, this.#context.leases);
     const page = positionPageOf(exchange);
-    const { items, next } = await listCandidates(this.#context, namespace, nameOf(exchange), page, exchange.deadline);
+    const { control, layout } = this.#context;
+    const zk = control.until(exchange.deadline);
+    const { items, next } = await listCandidates(zk, layout.line(KIND, namespace, nameOf(exchange)), page);
     const body: Schemas['CandidateList'] = {
       items: items.map((view) => describeCandidate(view, view.position)),
       ...pageTokenOf(next),
@@ -132,13 +115,11 @@ class ElectionRoutes {
   }
 
   async list(exchange: Exchange): Promise<Answer> {
-    const namespace = await namespaceOfReader(exchange, this.#context.leases);
-    const { items, next } = await listElections(
-      this.#context,
-      namespace,
-      pageOfAllowed(exchange, namespace),
-      exchange.deadline,
-    );
+    const namespace = await namespaceOf(exchange, this.#context.leases);
+    const { control, layout } = this.#context;
+    const zk = control.until(exchange.deadline);
+    const page = pageOfAllowed(exchange, namespace);
+    const { items, next } = await listElections(zk, layout.lines(KIND, namespace), page);
     const body: Schemas['ElectionList'] = {
       items: items.map(({ name, leader, candidateCount }) => ({
         name,
@@ -151,33 +132,13 @@ class ElectionRoutes {
   }
 
   async check(exchange: Exchange): Promise<Answer> {
-    const namespace = await namespaceOfReader(exchange, this.#context.leases);
+    const namespace = await namespaceOf(exchange, this.#context.leases);
     const { fencingToken } = exchange.body as Schemas['CheckRequest'];
-    const body: Schemas['CheckedToken'] = await checkLeader(
-      this.#context,
-      namespace,
-      nameOf(exchange),
-      fencingToken,
-      exchange.deadline,
-    );
+    const { control, layout } = this.#context;
+    const directory = layout.line(KIND, namespace, nameOf(exchange));
+    const zk = control.until(exchange.deadline);
+    const body: Schemas['CheckedToken'] = await checkLeader(zk, directory, fencingToken);
     return { status: 200, body };
-  }
-
-  /** @returns whether it has, and the last ETag that was seen */
-  async #untilChanged(
-    exchange: Exchange,
-    namespace: string,
-    isKnown: (etag: string) => boolean,
-    deadline: number,
-  ): Promise<{ changed: boolean; etag: string | undefined }> {
-    const directory = this.#context.layout.line(KIND, namespace, nameOf(exchange));
-    let last: string | undefined;
-    const observed = (etag: string): boolean => isKnown((last = etag));
-    const changed = await this.#observers.changed(KIND, directory, observed, deadline, exchange.signal);
-    if (changed !== undefined) return { changed: true, etag: last };
-    if (endReason(exchange.signal) === 'draining')
-      throw new PosternError('draining', 'This replica is shutting down; repeat the request.');
-    return { changed: false, etag: last };
   }
 
   async #candidacyOf(exchange: Exchange): Promise<LeaderRequest> {
@@ -188,11 +149,17 @@ class ElectionRoutes {
       candidateId: body.candidateId,
       requestId: requestIdOf(exchange, body),
       deadline: exchange.deadline,
+      requester: exchange.requester,
     };
   }
 }
 
-function answerCampaign({ name, requestId }: Campaign, lease: Lease, result: Granted | NotGranted): Answer {
+function answerCampaign(
+  { name, requestId }: Campaign,
+  lease: Lease,
+  result: Granted | NotGranted,
+  exchange: Exchange,
+): Answer {
   const { leaseId, ttlMs } = lease;
   if (result.held) {
     const body: Schemas['Elected'] = {
@@ -211,6 +178,7 @@ function answerCampaign({ name, requestId }: Campaign, lease: Lease, result: Gra
   }
   switch (result.why) {
     case 'kept': {
+      checkCredential(exchange, 'unknown'); // the candidate stays for as long as the lease
       const position = Math.max(1, result.position);
       const candidateId = result.holdId as string;
       const body: Schemas['Standing'] = { name, elected: false, position, candidateId, requestId, leaseId, ttlMs };
@@ -220,12 +188,14 @@ function answerCampaign({ name, requestId }: Campaign, lease: Lease, result: Gra
       throw new PosternError(
         'draining',
         `This replica is shutting down. The place in the election "${name}" is kept; repeat the same request, another replica takes it up.`,
+        // The place stands, and may be granted.
+        { members: { placeKept: true }, outcome: 'unknown' },
       );
     case 'client-gone':
     case 'rival':
       throw new PosternError('conflict', 'The client went away.');
     case 'refused':
-      throw lockHeld({ kind: KIND, name }, result);
+      throw lockHeld({ kind: KIND, name }, result, leaseId);
   }
 }
 
@@ -243,10 +213,6 @@ function answerLeader({ name, lease }: LeaderRequest, written: LeaderWritten): A
 
 function nameOf(exchange: Exchange): string {
   return exchange.params['name'] as string;
-}
-
-function etagOfElection({ leader }: ElectionView): string {
-  return etagOf(leader === undefined ? [] : [leader]);
 }
 
 function showElection(name: string, { leader, candidates, candidateCount }: ElectionView): Schemas['Election'] {

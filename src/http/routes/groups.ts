@@ -1,28 +1,29 @@
 /** `/v1/groups`: the requests about groups and shares, in the words of the contract. */
 import type { Coordination } from '../../recipes/coordination.js';
-import type { MemberView } from '../../recipes/group-member.js';
-import type { GroupObservers, GroupState } from '../../recipes/group-observer.js';
-import { describeGroup, listGroups, listMembers, type GroupView } from '../../recipes/group-view.js';
-import { joinGroup, leaveGroup } from '../../recipes/group.js';
-import type { Memberships } from '../../recipes/membership.js';
-import { SharedReadings } from '../../recipes/shared-readings.js';
-import { readShares, type Shares } from '../../recipes/shares.js';
+import type { MemberView } from '../../recipes/membership/member.js';
+import type { GroupObservers, GroupState } from '../../recipes/group/observer.js';
+import { describeGroupStale, listGroups, listMembers, type GroupView } from '../../recipes/group/view.js';
+import { joinGroup, leaveGroup } from '../../recipes/group/group.js';
+import type { Memberships } from '../../recipes/membership/membership.js';
+import { SharedReadings } from '../../recipes/observing/shared-readings.js';
+import { readShares, type Shares } from '../../recipes/group/shares.js';
 import { instant } from '../../time.js';
-import type { components } from '../contract.js';
-import type { Answer, EventStream, Exchange, Routes } from '../exchange.js';
-import { checkDraining, longPollOf, notModified } from './long-poll.js';
-import { stateStream } from './state-stream.js';
-import { leaseOf, namespaceOf, namespaceOfReader, pageOf, pageOfAllowed, pageTokenOf } from './subject.js';
+import type { components } from '../contract/contract.js';
+import type { Answer, Exchange, Routes } from '../frame/exchange.js';
+import { checkEnded, longPollOf, notModified } from './shared/long-poll.js';
+import type { Serving } from './shared/serving.js';
+import { named, StateRoutes, type Named } from './shared/state-routes.js';
+import { leaseOf, namespaceOf, pageOf, pageOfAllowed, pageTokenOf } from './shared/subject.js';
 
 type Schemas = components['schemas'];
 
-export function groupRoutes(context: Coordination, memberships: Memberships, observers: GroupObservers): Routes {
-  const routes = new GroupRoutes(context, memberships, observers);
+export function groupRoutes({ context, recipes: { group } }: Serving): Routes {
+  const routes = new GroupRoutes(context, group.memberships, group.observers);
   return {
     joinGroup: (exchange) => routes.join(exchange),
     leaveGroup: (exchange) => routes.leave(exchange),
-    showGroup: (exchange) => routes.show(exchange),
-    watchGroup: (exchange) => routes.watch(exchange),
+    showGroup: (exchange) => routes.state.show(exchange),
+    watchGroup: (exchange) => routes.state.watch(exchange),
     listMembers: (exchange) => routes.listMembers(exchange),
     listGroups: (exchange) => routes.list(exchange),
     showShares: (exchange) => routes.shares(exchange),
@@ -30,16 +31,25 @@ export function groupRoutes(context: Coordination, memberships: Memberships, obs
 }
 
 class GroupRoutes {
+  readonly state: StateRoutes<Named, GroupState, GroupView>;
   readonly #context: Coordination;
   readonly #memberships: Memberships;
   readonly #observers: GroupObservers;
-  readonly #views = new SharedReadings<GroupView>('the reading of the group');
   readonly #shares = new SharedReadings<Shares>('the reading of the shares');
 
   constructor(context: Coordination, memberships: Memberships, observers: GroupObservers) {
     this.#context = context;
     this.#memberships = memberships;
     this.#observers = observers;
+    this.state = new StateRoutes(context, {
+      what: 'the group',
+      observers,
+      subject: named((namespace, name) => context.layout.group(namespace, name)),
+      read: ({ path }, zk) => describeGroupStale(zk, context.control.largeReads, path),
+      etagOf: ({ etag }) => etag,
+      show: (group, { name }) => ({ body: describe(name, group) }),
+      event: (group, { name }) => describe(name, group),
+    });
   }
 
   async join(exchange: Exchange): Promise<Answer> {
@@ -52,6 +62,7 @@ class GroupRoutes {
       member,
       value,
       deadline: exchange.deadline,
+      requester: exchange.requester,
     });
     const body: Schemas['JoinedGroup'] = {
       name,
@@ -69,96 +80,55 @@ class GroupRoutes {
 
   async leave(exchange: Exchange): Promise<Answer> {
     const lease = await leaseOf(exchange, this.#context.leases);
-    const request = { lease, ...namesOf(exchange), deadline: exchange.deadline };
+    const { deadline, requester } = exchange;
+    const request = { lease, ...namesOf(exchange), deadline, requester };
     await leaveGroup(this.#context, this.#memberships, request);
     return { status: 204 };
   }
 
-  async show(exchange: Exchange): Promise<Answer | EventStream> {
-    if (exchange.wantsEvents) return this.watch(exchange);
-    const namespace = await namespaceOfReader(exchange, this.#context.leases);
-    const { name } = namesOf(exchange);
-    const directory = this.#context.layout.group(namespace, name);
-    const { waitMs, waitsForChange, isKnown } = longPollOf(exchange);
-    const deadline = exchange.deadline + waitMs;
-    if (waitsForChange) {
-      let last: string | undefined;
-      const changed = await this.#observers.until(
-        directory,
-        ({ etag }) => !isKnown((last = etag)),
-        exchange.receivedAt + waitMs,
-        exchange.signal,
-      );
-      if (changed === undefined) checkDraining(exchange);
-      // Without any state seen it is not known that nothing changed: ZooKeeper is asked once more, and may not answer.
-      if (changed === undefined && last !== undefined) return notModified(last);
-    }
-    const read = (since: number): Promise<GroupView> =>
-      this.#views.read(directory, since, deadline, (until) => describeGroup(this.#context, directory, until));
-    const isStale = (exchange.query as { consistency?: string }).consistency === 'stale';
-    let group = isStale
-      ? await describeGroup(this.#context, directory, deadline, true)
-      : await read(exchange.receivedAt);
-    // The shared reading may have been begun before the change that this poll was woken by.
-    if (waitsForChange && isKnown(group.etag)) group = await read(performance.now());
-    if (isKnown(group.etag)) return notModified(group.etag);
-    return { status: 200, body: describe(name, group), headers: { ETag: group.etag } };
-  }
-
-  async watch(exchange: Exchange): Promise<EventStream> {
-    const namespace = await namespaceOfReader(exchange, this.#context.leases);
-    const { name } = namesOf(exchange);
-    const directory = this.#context.layout.group(namespace, name);
-    return stateStream<GroupState>(
-      exchange,
-      (subscriber) => this.#observers.subscribe(directory, subscriber),
-      (state) => describe(name, state),
-    );
-  }
-
   async listMembers(exchange: Exchange): Promise<Answer> {
-    const namespace = await namespaceOfReader(exchange, this.#context.leases);
-    const directory = this.#context.layout.group(namespace, namesOf(exchange).name);
-    const { items, next } = await listMembers(this.#context, directory, pageOf(exchange), exchange.deadline);
+    const { path } = await this.state.subjectOf(exchange);
+    const zk = this.#context.control.until(exchange.deadline);
+    const { items, next } = await listMembers(zk, path, pageOf(exchange));
     const body: Schemas['MemberList'] = { items: items.map(describeMember), ...pageTokenOf(next) };
     return { status: 200, body };
   }
 
   async list(exchange: Exchange): Promise<Answer> {
-    const namespace = namespaceOf(exchange, 'read');
-    const { items, next } = await listGroups(
-      this.#context,
-      namespace,
-      pageOfAllowed(exchange, namespace),
-      exchange.deadline,
-    );
+    const namespace = await namespaceOf(exchange, this.#context.leases, 'read');
+    const { control, layout } = this.#context;
+    const groups = layout.groups(namespace);
+    const zk = control.until(exchange.deadline);
+    const { items, next } = await listGroups(zk, groups, pageOfAllowed(exchange, namespace));
     const body: Schemas['GroupList'] = { items, ...pageTokenOf(next) };
     return { status: 200, body };
   }
 
   async shares(exchange: Exchange): Promise<Answer> {
-    const namespace = await namespaceOfReader(exchange, this.#context.leases);
+    // The first caller after a change divides anew, which is a write.
+    const namespace = await namespaceOf(exchange, this.#context.leases, 'use');
     const { name } = namesOf(exchange);
     const { of } = exchange.query as { of: number };
-    const { layout } = this.#context;
-    const { waitMs, waitsForChange, isKnown } = longPollOf(exchange);
+    const { control, layout } = this.#context;
+    const path = layout.shares(namespace, name, of);
+    const { waitMs, waits, isKnown } = longPollOf(exchange);
     const deadline = exchange.deadline + waitMs;
     const read = (since: number): Promise<Shares> =>
-      this.#shares.read(layout.shares(namespace, name, of), since, deadline, (until) =>
-        readShares(this.#context, namespace, name, of, until),
+      this.#shares.read(path, since, deadline, (until) =>
+        readShares(control.until(until), layout.group(namespace, name), path, of),
       );
     let shares = await read(exchange.receivedAt);
     let seen: string | undefined;
-    while (waitsForChange && isKnown(etagOfShares(shares))) {
+    while (waits && isKnown(etagOfShares(shares))) {
       const { membership } = shares;
-      // An observer that has not heard of the latest change yet shows an older membership: that one is seen once.
+      // An observer that has not heard of the latest change shows an older membership, once.
       const changed = await this.#observers.until(
-        layout.group(namespace, name),
+        { path: layout.group(namespace, name) },
         (state) => state.membership !== membership && state.etag !== seen,
         exchange.receivedAt + waitMs,
         exchange.signal,
       );
-      if (changed === undefined) checkDraining(exchange);
+      if (changed === undefined) checkEnded(exchange);
       if (changed === undefined) break;
       seen = changed.etag;
       shares = await read(performance.now());

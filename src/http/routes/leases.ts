@@ -1,25 +1,40 @@
 /** `/v1/leases`: the requests about leases, in the words of the contract. */
 import { PosternError } from '../../errors.js';
 import type { Lease } from '../../leases/lease.js';
-import type { LeaseRecord, Leases } from '../../leases/leases.js';
+import { heartbeatMs, type Caller, type Leases, type OpenedLease } from '../../leases/leases.js';
+import type { LeaseRecord } from '../../leases/records.js';
 import type { Coordination } from '../../recipes/coordination.js';
-import { endLease } from '../../recipes/end-lease.js';
-import { describeClaims, type HeldClaim } from '../../recipes/queue/held-claims.js';
-import { describeHolds, findHolds, type OwnHold } from '../../recipes/holds.js';
-import { followLease, type LeaseEvent } from '../../recipes/lease-events.js';
-import type { LineObservers } from '../../recipes/line-observer.js';
-import { findParticipations, participationsOf, type OwnParticipation } from '../../recipes/participations.js';
-import { readNotices, type Notice } from '../../recipes/revocation-record.js';
+import { endLease } from '../../recipes/line/delay/end-lease.js';
+import { describeClaims, type HeldClaim } from '../../recipes/lease-view/held-claims.js';
+import { describeHolds, findHolds, type OwnHold } from '../../recipes/lease-view/holds.js';
+import { followLease, type LeaseEvent } from '../../recipes/lease-view/events.js';
+import type { HolderObservers } from '../../recipes/line/observer.js';
+import {
+  findParticipations,
+  participationsOf,
+  type OwnParticipation,
+} from '../../recipes/lease-view/participations.js';
+import { readNotices, type Notice } from '../../recipes/line/revocation/record.js';
 import { instant } from '../../time.js';
-import type { components } from '../contract.js';
-import type { Answer, EventStream, Exchange, Routes, ServerEvent } from '../exchange.js';
-import { problemOf } from '../problem.js';
-import { leaseOf, leaseTokenOf, namespaceOf, pageOfAllowed, pageTokenOf, requestIdOf } from './subject.js';
+import type { components } from '../contract/contract.js';
+import type { Answer, EventStream, Exchange, Routes, ServerEvent } from '../frame/exchange.js';
+import { problemOf } from '../frame/problem.js';
+import type { Serving } from './shared/serving.js';
+import {
+  leaseOf,
+  leaseTokenOf,
+  namedNamespaceOf,
+  namespaceOf,
+  pageOfAllowed,
+  pageTokenOf,
+  tokenRequestIdOf,
+} from './shared/subject.js';
 
 type Schemas = components['schemas'];
 
-export function leaseRoutes(context: Coordination, observers: LineObservers): Routes {
+export function leaseRoutes({ context, recipes }: Serving): Routes {
   const { leases } = context;
+  const { observers } = recipes.line;
   return {
     createLease: (exchange) => createLease(leases, exchange),
     heartbeatLease: (exchange) => heartbeatLease(context, exchange),
@@ -36,9 +51,9 @@ export function leaseRoutes(context: Coordination, observers: LineObservers): Ro
 
 async function createLease(leases: Leases, exchange: Exchange): Promise<Answer> {
   const body = exchange.body as Schemas['CreateLeaseRequest'];
-  const namespace = namespaceOf(exchange, 'use');
+  const namespace = namedNamespaceOf(exchange, 'use');
   const { ttlMs, label, metadata } = body;
-  const requestId = requestIdOf(exchange, body) || undefined;
+  const requestId = tokenRequestIdOf(exchange, body) || undefined;
   const { lease, leaseToken, expiresAt } = await leases.create(
     { principal: exchange.principal.id, namespace, ttlMs, label, metadata, requestId },
     exchange.deadline,
@@ -53,36 +68,103 @@ async function createLease(leases: Leases, exchange: Exchange): Promise<Answer> 
 }
 
 async function heartbeatLease(context: Coordination, exchange: Exchange): Promise<Answer> {
-  return { status: 200, body: await heartbeat(context, exchange, leaseTokenOf(exchange), exchange.namespace) };
+  const opened = await open(context, exchange, leaseTokenOf(exchange));
+  return { status: 200, body: await heartbeat(context, opened, exchange.deadline) };
 }
 
 async function heartbeatLeases(context: Coordination, exchange: Exchange): Promise<Answer> {
   const { leaseTokens } = exchange.body as Schemas['HeartbeatLeasesRequest'];
-  const items = await Promise.all(
-    leaseTokens.map(async (token): Promise<Schemas['HeartbeatItem']> => {
+  const distinct = [...new Set(leaseTokens)];
+  const items = await heartbeatAll(context, exchange, await openAll(context, exchange, distinct));
+  const byToken = new Map(distinct.map((token, i) => [token, items[i] as Schemas['HeartbeatItem']]));
+  const body: Schemas['HeartbeatList'] = {
+    items: leaseTokens.map((token) => byToken.get(token) as Schemas['HeartbeatItem']),
+  };
+  return { status: 200, body };
+}
+
+/**
+ * Heartbeats are never refused, but tokens that do not open count as requests of their principal. Above the rate limit,
+ * tokens that this replica has not opened before are not even tried, or the limit would save nothing.
+ */
+async function openAll(
+  context: Coordination,
+  exchange: Exchange,
+  tokens: readonly string[],
+): Promise<(OpenedLease | Schemas['Problem'])[]> {
+  const caller = callerOf(exchange);
+  const problem = problemsOf(exchange);
+  const opened: (OpenedLease | Schemas['Problem'])[] = [];
+  let refused: Schemas['Problem'] | undefined;
+  for (const token of tokens) {
+    try {
+      if (refused !== undefined && context.leases.openKnown(token, caller) === undefined) opened.push(refused);
+      else opened.push(await open(context, exchange, token));
+    } catch (error) {
+      opened.push(problem(error));
+      if (error instanceof PosternError && error.code === 'invalid-lease-token') refused ??= beyondLimit(exchange);
+    }
+  }
+  return opened;
+}
+
+function beyondLimit(exchange: Exchange): Schemas['Problem'] | undefined {
+  try {
+    exchange.countRequest();
+    return undefined;
+  } catch (error) {
+    return problemsOf(exchange)(error);
+  }
+}
+
+async function heartbeatAll(
+  context: Coordination,
+  exchange: Exchange,
+  opened: readonly (OpenedLease | Schemas['Problem'])[],
+): Promise<Schemas['HeartbeatItem'][]> {
+  const problem = problemsOf(exchange);
+  // One answer for all: the lease with the least time must not wait for one whose server is silent.
+  const shortestMs = Math.min(...opened.map((each) => (isOpened(each) ? each.lease.ttlMs : Infinity)));
+  const deadline = Math.min(exchange.deadline, performance.now() + heartbeatMs(shortestMs));
+  return Promise.all(
+    opened.map(async (each): Promise<Schemas['HeartbeatItem']> => {
+      if (!isOpened(each)) return each;
       try {
-        return { status: 200, ...(await heartbeat(context, exchange, token, exchange.namespace)) };
+        return { status: 200, ...(await heartbeat(context, each, deadline)) };
       } catch (error) {
-        return problemOf(error, exchange.traceId).body as Schemas['Problem'];
+        return problem(error);
       }
     }),
   );
-  return { status: 200, body: { items } satisfies Schemas['HeartbeatList'] };
+}
+
+function problemsOf({ traceId }: Exchange): (error: unknown) => Schemas['Problem'] {
+  return (error) => problemOf(error, traceId).body as Schemas['Problem'];
+}
+
+function callerOf({ principal, namespace }: Exchange): Caller {
+  return { principal: principal.id, namespace };
+}
+
+function isOpened(item: OpenedLease | Schemas['Problem']): item is OpenedLease {
+  return 'stale' in item;
+}
+
+async function open({ leases }: Coordination, exchange: Exchange, token: string): Promise<OpenedLease> {
+  const opened = await leases.open(token, callerOf(exchange), exchange.deadline);
+  exchange.authorize('use', opened.lease.namespace);
+  return opened;
 }
 
 async function heartbeat(
   { leases, layout }: Coordination,
-  exchange: Exchange,
-  token: string,
-  namespace: string | undefined,
+  opened: OpenedLease,
+  deadline: number,
 ): Promise<Schemas['Heartbeat']> {
-  const caller = { principal: exchange.principal.id, namespace };
-  const opened = await leases.open(token, caller, exchange.deadline);
-  exchange.authorize('use', opened.lease.namespace);
   const { lease, expiresAt, notices, leaseToken } = await leases.heartbeatAndRead(
     opened,
-    exchange.deadline,
-    (session, { leaseId }) => readNotices(session, layout, leaseId, exchange.deadline),
+    deadline,
+    (session, { leaseId }) => readNotices(session.until(deadline), layout, leaseId),
   );
   return {
     leaseId: lease.leaseId,
@@ -97,13 +179,14 @@ async function heartbeat(
 async function showLease(context: Coordination, exchange: Exchange): Promise<Answer> {
   const lease = await leaseOf(exchange, context.leases);
   const { record, paths, expiresAt } = await context.leases.show(lease, exchange.deadline);
-  const holds = await describeHolds(context, lease, paths, exchange.deadline);
+  const zk = context.control.until(exchange.deadline);
+  const holds = await describeHolds(context, zk, lease, paths);
   const participations = participationsOf(context.layout, lease, paths);
-  const claims = await describeClaims(context, lease, paths, exchange.deadline);
+  const claims = await describeClaims(context, zk, lease, paths);
   return { status: 200, body: describeOwnLease(lease, record, { holds, participations, claims }, expiresAt) };
 }
 
-async function watchLease(context: Coordination, observers: LineObservers, exchange: Exchange): Promise<EventStream> {
+async function watchLease(context: Coordination, observers: HolderObservers, exchange: Exchange): Promise<EventStream> {
   const lease = await leaseOf(exchange, context.leases);
   await context.leases.touch(lease, exchange.deadline); // an ended lease is an answer, not a stream
   const { maxMs } = exchange.query as { maxMs?: number };
@@ -126,13 +209,17 @@ async function watchLease(context: Coordination, observers: LineObservers, excha
 }
 
 async function endOwnLease(context: Coordination, exchange: Exchange): Promise<Answer> {
-  await endLease(context, await leaseOf(exchange, context.leases), exchange.deadline);
+  await endLease(context, await leaseOf(exchange, context.leases), exchange);
   return { status: 204 };
 }
 
 async function listLeases(leases: Leases, exchange: Exchange): Promise<Answer> {
-  const namespace = namespaceOf(exchange, 'admin');
-  const { items, next } = await leases.list(namespace, pageOfAllowed(exchange, namespace, 'admin'), exchange.deadline);
+  const namespace = await namespaceOf(exchange, leases, 'admin');
+  const { items, next } = await leases.records.list(
+    namespace,
+    pageOfAllowed(exchange, namespace, 'admin'),
+    exchange.deadline,
+  );
   const list: Schemas['LeaseList'] = {
     items: items.map((record) => summarize(record, namespace)),
     ...pageTokenOf(next),
@@ -141,23 +228,24 @@ async function listLeases(leases: Leases, exchange: Exchange): Promise<Answer> {
 }
 
 async function showLeaseById(context: Coordination, exchange: Exchange): Promise<Answer> {
-  const namespace = namespaceOf(exchange, 'admin');
+  const namespace = await namespaceOf(exchange, context.leases, 'admin');
   const leaseId = exchange.params['leaseId'] as string;
   const found = await findLease(context.leases, exchange, namespace, leaseId);
   if (found === undefined)
     throw new PosternError('not-found', `There is no lease "${leaseId}" in namespace "${namespace}".`);
+  const zk = context.control.until(exchange.deadline);
   const [holds, participations] = await Promise.all([
-    findHolds(context, found.lease, exchange.deadline),
-    findParticipations(context, found.lease, exchange.deadline),
+    findHolds(context, zk, found.lease),
+    findParticipations(context, zk, found.lease),
   ]);
   return { status: 200, body: describeLease(found.lease, found.record, { holds, participations, claims: [] }) };
 }
 
-/** Whether a lease that is not there has ended or has never been, nobody knows: both are 204, so that this can be repeated. */
+/** Nobody knows whether a missing lease has ended or has never existed: both are 204, so that this can be repeated. */
 async function endLeaseById(context: Coordination, exchange: Exchange): Promise<Answer> {
-  const namespace = namespaceOf(exchange, 'admin');
+  const namespace = await namespaceOf(exchange, context.leases, 'admin');
   const found = await findLease(context.leases, exchange, namespace, exchange.params['leaseId'] as string);
-  if (found !== undefined) await endLease(context, found.lease, exchange.deadline);
+  if (found !== undefined) await endLease(context, found.lease, exchange);
   return { status: 204 };
 }
 
@@ -167,7 +255,7 @@ async function findLease(
   namespace: string,
   leaseId: string,
 ): Promise<{ record: LeaseRecord; lease: Lease } | undefined> {
-  const record = await leases.findUpToDate(namespace, leaseId, exchange.deadline);
+  const record = await leases.records.findUpToDate(namespace, leaseId, exchange.deadline);
   const lease = record === undefined ? undefined : await leases.openStored(record.token, exchange.deadline);
   return record === undefined || lease === undefined ? undefined : { record, lease };
 }
@@ -246,7 +334,8 @@ function describeEvent(lease: Lease, event: LeaseEvent): ServerEvent {
         data: describeOwnLease(lease, event.record, event, event.expiresAt),
       };
     case 'granted':
-      return { event: 'granted', data: describeOwnHold(event.hold) };
+    case 'turn':
+      return { event: event.event, data: describeOwnHold(event.hold) };
     case 'lost':
       return {
         event: 'lost',

@@ -1,45 +1,52 @@
-/** `/v1/locks`, `/v1/rwlocks` and `/v1/semaphores`: the requests about lines in which somebody holds, in the words of the contract. */
+/**
+ * `/v1/locks`, `/v1/rwlocks` and `/v1/semaphores`: the requests about lines with holders, in the words of the contract.
+ */
 import { InvalidError, PosternError } from '../../errors.js';
 import type { Lease } from '../../leases/lease.js';
-import type { Granted, NotGranted } from '../../recipes/acquire.js';
+import type { Granted, NotGranted } from '../../recipes/line/acquire.js';
+import { orUnknown } from '../../recipes/behind-write.js';
 import type { Coordination } from '../../recipes/coordination.js';
-import type { ContenderView } from '../../recipes/describe.js';
-import { acquireLine, acquireLineWithLease, releaseLine, type AcquireLine } from '../../recipes/line-lock.js';
-import { setLimit } from '../../recipes/semaphore.js';
-import { etagOf, type LineObservers } from '../../recipes/line-observer.js';
+import type { ContenderView } from '../../recipes/line/describe.js';
+import { acquireLine, acquireLineWithLease, releaseLine, type AcquireLine } from '../../recipes/line/request.js';
+import { setLimit } from '../../recipes/semaphore/semaphore.js';
+import { etagOf, type HolderState, type HolderObservers, type LineSubject } from '../../recipes/line/observer.js';
 import {
   checkToken,
   describeLine,
+  describeLineStale,
   listLines,
   listWaiters,
+  type LineName,
   type LineView,
   type WaiterView,
-} from '../../recipes/line-view.js';
+} from '../../recipes/line/view.js';
 import type { LineKind } from '../../leases/layout.js';
-import type { Mode } from '../../recipes/rule.js';
+import type { Mode } from '../../recipes/line/contender.js';
 import { endReason, instant } from '../../time.js';
-import type { components } from '../contract.js';
-import type { Answer, EventStream, Exchange, Routes } from '../exchange.js';
-import { matchesEtag } from './etag.js';
-import { lockHeld } from './lock-held.js';
+
+import type { components } from '../contract/contract.js';
+import type { Answer, Exchange, Routes } from '../frame/exchange.js';
+import { lockHeld } from './shared/lock-held.js';
+import { checkCredential } from './shared/long-poll.js';
 import { acquireManyLocks } from './many-locks.js';
-import { revokeHolds } from './revoke.js';
-import { holderStream } from './holder-stream.js';
+import { revokeHolds } from './shared/revoke.js';
+import type { Serving } from './shared/serving.js';
+import { StateRoutes } from './shared/state-routes.js';
 import {
   leaseOf,
+  namedNamespaceOf,
   namespaceOf,
-  namespaceOfReader,
   pageOfAllowed,
   pageTokenOf,
   positionPageOf,
   requestIdOf,
-} from './subject.js';
+  tokenRequestIdOf,
+} from './shared/subject.js';
 
 type Schemas = components['schemas'];
 
-const NEVER = new AbortController().signal;
-
-export function lockRoutes(context: Coordination, observers: LineObservers): Routes {
+export function lockRoutes({ context, recipes }: Serving): Routes {
+  const { observers } = recipes.line;
   const lock = new LineRoutes(context, observers, 'lock');
   const rwlock = new LineRoutes(context, observers, 'rwlock');
   const semaphore = new LineRoutes(context, observers, 'semaphore');
@@ -47,8 +54,8 @@ export function lockRoutes(context: Coordination, observers: LineObservers): Rou
     acquireLock: (exchange) => lock.acquire(exchange),
     acquireLocks: (exchange) => acquireManyLocks(context, exchange),
     releaseLock: (exchange) => lock.release(exchange),
-    showLock: (exchange) => lock.show(exchange),
-    watchLock: (exchange) => lock.watch(exchange),
+    showLock: (exchange) => lock.state.show(exchange),
+    watchLock: (exchange) => lock.state.watch(exchange),
     listLockWaiters: (exchange) => lock.listWaiters(exchange),
     listLocks: (exchange) => lock.list(exchange),
     checkLock: (exchange) => lock.check(exchange),
@@ -57,16 +64,16 @@ export function lockRoutes(context: Coordination, observers: LineObservers): Rou
     revokeSemaphore: (exchange) => revokeHolds(context, 'semaphore', exchange),
     acquireReadWriteLock: (exchange) => rwlock.acquire(exchange),
     releaseReadWriteLock: (exchange) => rwlock.release(exchange),
-    showReadWriteLock: (exchange) => rwlock.show(exchange),
-    watchReadWriteLock: (exchange) => rwlock.watch(exchange),
+    showReadWriteLock: (exchange) => rwlock.state.show(exchange),
+    watchReadWriteLock: (exchange) => rwlock.state.watch(exchange),
     listReadWriteLockWaiters: (exchange) => rwlock.listWaiters(exchange),
     listReadWriteLocks: (exchange) => rwlock.list(exchange),
     checkReadWriteLock: (exchange) => rwlock.check(exchange),
     acquireSemaphore: (exchange) => semaphore.acquire(exchange),
     releaseSemaphore: (exchange) => semaphore.release(exchange),
-    showSemaphore: (exchange) => semaphore.show(exchange),
+    showSemaphore: (exchange) => semaphore.state.show(exchange),
     setSemaphoreLimit: (exchange) => semaphore.setLimit(exchange),
-    watchSemaphore: (exchange) => semaphore.watch(exchange),
+    watchSemaphore: (exchange) => semaphore.state.watch(exchange),
     listSemaphoreWaiters: (exchange) => semaphore.listWaiters(exchange),
     listSemaphores: (exchange) => semaphore.list(exchange),
     checkSemaphore: (exchange) => semaphore.check(exchange),
@@ -74,14 +81,29 @@ export function lockRoutes(context: Coordination, observers: LineObservers): Rou
 }
 
 class LineRoutes {
+  readonly state: StateRoutes<LineName & LineSubject, HolderState, LineView>;
   readonly #context: Coordination;
-  readonly #observers: LineObservers;
   readonly #kind: LineKind;
 
-  constructor(context: Coordination, observers: LineObservers, kind: LineKind) {
+  constructor(context: Coordination, observers: HolderObservers, kind: LineKind) {
     this.#context = context;
-    this.#observers = observers;
     this.#kind = kind;
+    this.state = new StateRoutes(context, {
+      what: `the ${kind}`,
+      observers,
+      subject: (namespace, exchange) => {
+        const name = nameOf(exchange);
+        return { kind, namespace, name, path: context.layout.line(kind, namespace, name) };
+      },
+      read: (line, zk) => describeLineStale(context, zk, line),
+      etagOf: ({ holders, limit }) => etagOf(holders, limit),
+      show: (line) => ({ body: showLine(line) }),
+      event: ({ limit, holders }, { name }) => ({
+        name,
+        ...(limit === undefined ? {} : { limit: shownLimit(limit) }),
+        holders: holders.map(describeHolder),
+      }),
+    });
   }
 
   async acquire(exchange: Exchange): Promise<Answer> {
@@ -90,7 +112,7 @@ class LineRoutes {
     const request: AcquireLine = {
       kind: this.#kind,
       mode: body.mode ?? (this.#kind === 'semaphore' ? 'shared' : 'exclusive'),
-      permits: permitsOf(body),
+      permits: this.#kind === 'semaphore' ? permitsOf(body) : undefined,
       name: nameOf(exchange),
       requestId: requestIdOf(exchange, body),
       waitMs,
@@ -99,8 +121,7 @@ class LineRoutes {
       lockDelayMs: body.lockDelayMs,
       receivedAt: exchange.receivedAt,
       hardDeadline: exchange.deadline + waitMs,
-      // Who does not wait is not told of anything that ends the wait.
-      signal: waitMs > 0 || body.lease !== undefined ? exchange.signal : NEVER,
+      requester: exchange.requester,
     };
     if (body.lease === undefined) {
       const lease = await leaseOf(exchange, this.#context.leases);
@@ -118,7 +139,10 @@ class LineRoutes {
         undefined,
         'given together with lease, so that a retry finds the lease that the first try made',
       );
-    const namespace = namespaceOf(exchange, 'use');
+    const namespace = namedNamespaceOf(exchange, 'use');
+    // The scope that `POST /v1/leases` needs.
+    exchange.authorize('use', namespace, { kind: 'lease' });
+    tokenRequestIdOf(exchange, body);
     const newLease = { principal: exchange.principal.id, namespace, ttlMs: body.lease.ttlMs, label: body.lease.label };
     const { result, lease, leaseToken } = await acquireLineWithLease(this.#context, newLease, request);
     return answerAcquire(request, lease, leaseToken, result, exchange);
@@ -133,95 +157,50 @@ class LineRoutes {
       holdId: body.holdId,
       requestId: requestIdOf(exchange, body),
       deadline: exchange.deadline,
+      requester: exchange.requester,
     });
     return { status: 204 };
   }
 
-  async show(exchange: Exchange): Promise<Answer | EventStream> {
-    if (exchange.wantsEvents) return this.watch(exchange);
-    const namespace = await namespaceOfReader(exchange, this.#context.leases);
-    const name = nameOf(exchange);
-    const { waitMs = 0, consistency } = exchange.query as { waitMs?: number; consistency?: string };
-    const known = exchange.headers['if-none-match'] as string | undefined; // node never makes a list of this header
-    let etag: string | undefined;
-    const isKnown = (current: string): boolean => known !== undefined && matchesEtag(known, (etag = current));
-    if (waitMs > 0 && known !== undefined) {
-      const directory = this.#context.layout.line(this.#kind, namespace, name);
-      const changed = await this.#observers.changed(
-        this.#kind,
-        directory,
-        isKnown,
-        exchange.receivedAt + waitMs,
-        exchange.signal,
-      );
-      if (changed === undefined && endReason(exchange.signal) === 'draining')
-        throw new PosternError('draining', 'This replica is shutting down; repeat the request.');
-      // Without any state seen it is not known that nothing changed: ZooKeeper is asked once more, and may not answer.
-      if (changed === undefined && etag !== undefined) return { status: 304, headers: { ETag: etag } };
-    }
-    const line = await describeLine(
-      this.#context,
-      this.#kind,
-      namespace,
-      name,
-      exchange.deadline + waitMs,
-      consistency === 'stale',
-    );
-    etag = etagOf(line.holders, line.limit);
-    if (isKnown(etag)) return { status: 304, headers: { ETag: etag } };
-    return { status: 200, body: showLine(line), headers: { ETag: etag } };
-  }
-
-  /** A semaphore's. */
+  /** For semaphores. */
   async setLimit(exchange: Exchange): Promise<Answer> {
-    const namespace = namespaceOf(exchange, 'use');
+    const namespace = await namespaceOf(exchange, this.#context.leases, 'use');
     const name = nameOf(exchange);
     const { limit } = exchange.body as Schemas['SetSemaphoreLimitRequest'];
-    await setLimit(this.#context, namespace, name, limit, exchange.deadline);
-    return {
-      status: 200,
-      body: showLine(await describeLine(this.#context, this.#kind, namespace, name, exchange.deadline)),
-    };
-  }
-
-  async watch(exchange: Exchange): Promise<EventStream> {
-    const namespace = await namespaceOfReader(exchange, this.#context.leases);
-    const name = nameOf(exchange);
-    const directory = this.#context.layout.line(this.#kind, namespace, name);
-    return holderStream(exchange, this.#observers, this.#kind, directory, ({ limit, holders }) => ({
-      name,
-      ...(limit === undefined ? {} : { limit }),
-      holders: holders.map(describeHolder),
-    }));
+    await setLimit(this.#context, { namespace, name, limit }, exchange);
+    if (!exchange.allows('read', namespace, { name })) {
+      const body: Schemas['LimitedSemaphore'] = { name, limit };
+      return { status: 200, body };
+    }
+    const line = await orUnknown(describeLine(this.#context, { kind: this.#kind, namespace, name }, exchange.deadline));
+    return { status: 200, body: showLine(line) };
   }
 
   async listWaiters(exchange: Exchange): Promise<Answer> {
-    const namespace = await namespaceOfReader(exchange, this.#context.leases);
+    const namespace = await namespaceOf(exchange, this.#context.leases);
     const { items, next } = await listWaiters(
       this.#context,
-      this.#kind,
-      namespace,
-      nameOf(exchange),
+      this.#context.control.until(exchange.deadline),
+      { kind: this.#kind, namespace, name: nameOf(exchange) },
       positionPageOf(exchange),
-      exchange.deadline,
     );
     const body: Schemas['WaiterList'] = { items: items.map(describeWaiter), ...pageTokenOf(next) };
     return { status: 200, body };
   }
 
   async list(exchange: Exchange): Promise<Answer> {
-    const namespace = await namespaceOfReader(exchange, this.#context.leases);
+    const namespace = await namespaceOf(exchange, this.#context.leases);
     const { items, next } = await listLines(
       this.#context,
+      this.#context.control.until(exchange.deadline),
       this.#kind,
       namespace,
       pageOfAllowed(exchange, namespace),
-      exchange.deadline,
     );
     const body: Schemas['LockList'] = {
       items: items.map(({ name, limit, permitsHeld, holders, holderCount, waiterCount, oldestWaitSince }) => ({
         name,
-        ...(limit === undefined ? {} : { limit, permitsHeld }),
+        ...(limit === undefined ? {} : { limit: shownLimit(limit), permitsHeld }),
         holders: holders.map(describeHolder),
         holderCount,
         waiterCount,
@@ -233,15 +212,13 @@ class LineRoutes {
   }
 
   async check(exchange: Exchange): Promise<Answer> {
-    const namespace = await namespaceOfReader(exchange, this.#context.leases);
+    const namespace = await namespaceOf(exchange, this.#context.leases);
     const { fencingToken } = exchange.body as Schemas['CheckRequest'];
     const body: Schemas['CheckedToken'] = await checkToken(
       this.#context,
-      this.#kind,
-      namespace,
-      nameOf(exchange),
+      this.#context.control.until(exchange.deadline),
+      { kind: this.#kind, namespace, name: nameOf(exchange) },
       fencingToken,
-      exchange.deadline,
     );
     return { status: 200, body };
   }
@@ -275,6 +252,7 @@ function answerAcquire(
   const token = leaseToken === undefined ? {} : { leaseToken };
   switch (result.why) {
     case 'kept': {
+      checkCredential(exchange, 'unknown'); // the place stays for as long as the lease
       const position = Math.max(1, result.position);
       const body: Schemas['KeptPlace'] = {
         name,
@@ -291,6 +269,8 @@ function answerAcquire(
       throw new PosternError(
         'draining',
         `This replica is shutting down. The place in line for "${name}" is kept; repeat the same request, another replica takes it up.`,
+        // The place stands, and may be granted.
+        { members: { placeKept: true }, outcome: 'unknown' },
       );
     case 'client-gone':
       throw new PosternError(
@@ -299,7 +279,7 @@ function answerAcquire(
       );
     case 'refused':
     case 'rival':
-      throw lockHeld(request, result);
+      throw lockHeld(request, result, lease.leaseId);
   }
 }
 
@@ -316,10 +296,10 @@ function showLine({
   waiters,
   waiterCount,
   lockedUntil,
-}: LineView): Schemas['Lock'] & { limit?: number | undefined; permitsHeld?: number | undefined } {
+}: LineView): Schemas['Lock'] & { limit?: number | null | undefined; permitsHeld?: number | undefined } {
   return {
     name,
-    ...(limit === undefined ? {} : { limit, permitsHeld }),
+    ...(limit === undefined ? {} : { limit: shownLimit(limit), permitsHeld }),
     holders: holders.map(describeHolder),
     holderCount,
     waiters: waiters.map(describeWaiter),
@@ -329,9 +309,14 @@ function showLine({
 }
 
 function permitsOf({ limit, count = 1 }: { limit?: number; count?: number }): AcquireLine['permits'] {
-  if (limit === undefined) return undefined;
-  if (count > limit) throw new InvalidError('count', count, `at most limit, which is ${limit}`, { limit });
+  if (limit !== undefined && count > limit)
+    throw new InvalidError('count', count, `at most limit, which is ${limit}`, { limit });
   return { limit, count };
+}
+
+/** A semaphore without an agreed limit has no permits to give; it is shown as having no limit yet. */
+function shownLimit(limit: number): number | null {
+  return limit === 0 ? null : limit;
 }
 
 function describeHolder(view: ContenderView): Schemas['Holder'] {

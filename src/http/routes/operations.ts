@@ -1,23 +1,26 @@
-/**
- * What operators and their machines ask for: health, metrics, the contract and its explanations.
- */
+/** The operations for operators and their tools: health, metrics, the contract and its explanations. */
+import { createHash } from 'node:crypto';
 import type { Config } from '../../config.js';
 import { ERROR_CODES, PosternError, type ErrorCode } from '../../errors.js';
 import { EXPOSITION_TYPE } from '../../metrics/aggregate.js';
-import { LOCK_DELAY_MAX_MS } from '../../recipes/lock-delay.js';
+import { LOCK_DELAY_MAX_MS } from '../../recipes/line/delay/lock-delay.js';
 import { instant, type Clock } from '../../time.js';
-import { negotiate } from '../accept.js';
-import { HEADERS_BYTES_MAX } from '../connection-errors.js';
-import type { Answer, Exchange, Routes } from '../exchange.js';
-import { openApi } from '../openapi.js';
+import { negotiate } from '../frame/accept.js';
+import { headerOf } from '../frame/call.js';
+import { HEADERS_BYTES_MAX } from '../server/connection-errors.js';
+import type { Answer, Exchange, Routes } from '../frame/exchange.js';
+import { maxConnectionsOf } from '../server/max-connections.js';
+import { openApi } from '../contract/openapi.js';
 import { docsPage } from '../pages/docs.js';
 import { problemPage } from '../pages/problem-page.js';
-import { PROBLEM_GUIDE } from '../problem-guide.js';
-import { TARGET_BYTES_MAX } from '../request-target.js';
+import { PROBLEM_GUIDE } from '../pages/problem-guide.js';
+import { TARGET_BYTES_MAX } from '../frame/request-target.js';
+import { matchesEtag } from './shared/etag.js';
+import { namedNamespaceOf } from './shared/subject.js';
 
 export interface Readiness {
   readonly ready: boolean;
-  /** What keeps the replica out of service; empty when it is ready. */
+  /** Why the replica is out of service; empty if it is ready. */
   readonly reasons: readonly string[];
 }
 
@@ -28,23 +31,27 @@ export interface SessionBounds {
 
 export interface OperationsOptions {
   readonly config: Config;
-  /** All metrics of the replica, as Prometheus reads them. */
-  readonly exposition: () => Promise<string>;
+  /** All metrics of the replica in Prometheus' text format. */
+  readonly exposition: () => Promise<string | Buffer>;
   readonly clock: Clock;
   readonly version: string;
   readonly readiness: () => Readiness;
-  /** Undefined while the ensemble has not told. */
+  /** Undefined until the ensemble has reported them. */
   readonly sessionBounds: () => SessionBounds | undefined;
-  /** Aborted when the replica is to get no more requests. */
+  /** Aborted when the replica should get no more requests. */
   readonly leaving: AbortSignal;
 }
 
 const OK = 200;
+const JSON_TYPE = 'application/json';
 
 export function operationsRoutes(options: OperationsOptions): Routes {
   const startedAt = options.clock.now();
   const startedMonotonic = options.clock.monotonic();
-  let docs: Answer | undefined;
+  const limits = limitsOf(options.config);
+  const yaml = keptOnce(() => ({ status: OK, body: openApi().text, contentType: 'application/yaml' }));
+  const json = keptOnce(() => ({ status: OK, body: JSON.stringify(openApi().document), contentType: JSON_TYPE }));
+  const docs = keptOnce(() => docsPage(openApi()));
 
   return {
     home: () => Promise.resolve({ status: 302, headers: { Location: '/docs' } }),
@@ -55,20 +62,38 @@ export function operationsRoutes(options: OperationsOptions): Routes {
       body: await options.exposition(),
       contentType: EXPOSITION_TYPE,
     }),
-    openapiYaml: () => Promise.resolve({ status: OK, body: openApi().text, contentType: 'application/yaml' }),
-    openapiJson: () => answer(openApi().document),
-    docs: () => Promise.resolve((docs ??= docsPage(openApi()))),
+    openapiYaml: yaml,
+    openapiJson: json,
+    docs,
     problem: explainProblem,
-    status: () =>
-      answer({
+    status: (exchange) => {
+      namedNamespaceOf(exchange, 'read');
+      return answer({
         version: options.version,
         node: process.version,
         startedAt: instant(startedAt),
         uptimeMs: Math.round(options.clock.monotonic() - startedMonotonic),
-        ready: options.readiness().ready,
+        ...options.readiness(),
         sessionBounds: options.sessionBounds() ?? null,
-        limits: limitsOf(options.config),
-      }),
+        limits,
+      });
+    },
+  };
+}
+
+/** Built at the first request, then the same bytes for all: in memory once, however many clients do not read it. */
+function keptOnce(make: () => Answer): (exchange: Exchange) => Promise<Answer> {
+  let kept: { answer: Answer; etag: string } | undefined;
+  return async ({ headers }) => {
+    if (kept === undefined) {
+      const made = make();
+      const body = Buffer.from(made.body as string);
+      const etag = `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`;
+      kept = { answer: { ...made, body, isShared: true, headers: { ...made.headers, ETag: etag } }, etag };
+    }
+    const known = headerOf(headers['if-none-match']);
+    if (known !== undefined && matchesEtag(known, kept.etag)) return { status: 304, headers: { ETag: kept.etag } };
+    return kept.answer;
   };
 }
 
@@ -76,14 +101,38 @@ function answer(body: unknown): Promise<Answer> {
   return Promise.resolve({ status: OK, body });
 }
 
-/** A problem, like every answer of a 5xx status; probes read the status, people the reasons. */
+/** A problem, like every 5xx answer; probes read the status, people the reasons. */
 async function readinessAnswer({ readiness, leaving }: OperationsOptions): Promise<Answer> {
   const { ready, reasons } = readiness();
   if (ready) return answer({ ready, reasons });
   const code = leaving.aborted ? 'draining' : 'zookeeper-unavailable';
-  throw new PosternError(code, `This replica takes no traffic: ${reasons.join(', ')}.`, {
+  throw new PosternError(code, `This replica takes no traffic: ${reasons.join(' ')}`, {
     members: { ready, reasons },
   });
+}
+
+/**
+ * For the main port, which is open to strangers, if there is an operations port: it says that ZooKeeper is away, but
+ * not where it is or what the socket reported.
+ */
+export function withoutReasons(routes: Routes): Routes {
+  const { readiness } = routes;
+  if (readiness === undefined) return routes;
+  return {
+    ...routes,
+    readiness: async (exchange) => {
+      try {
+        return await readiness(exchange);
+      } catch (error) {
+        if (!(error instanceof PosternError) || error.members['ready'] !== false) throw error;
+        const reason = 'Why is told at the port for operations.';
+        throw new PosternError(error.code, `This replica takes no traffic. ${reason}`, {
+          members: { ready: false, reasons: [reason] },
+          cause: error,
+        });
+      }
+    },
+  };
 }
 
 async function explainProblem({ params, headers }: Exchange): Promise<Answer> {
@@ -96,21 +145,34 @@ async function explainProblem({ params, headers }: Exchange): Promise<Answer> {
 }
 
 function limitsOf(config: Config): Record<string, number> {
+  const maxConnections = maxConnectionsOf(config);
   const { maxWaitMs, maxWaiters, maxAttached, maxBodyBytes, requestTimeoutMs, transactionHistoryMs } = config;
   return {
     maxWaitMs,
     maxLockDelayMs: LOCK_DELAY_MAX_MS,
     maxWaiters,
     maxAttached,
+    ...(maxConnections !== Infinity && { maxConnections }),
     maxWaitsPerPrincipal: config.maxWaitsPerPrincipal,
     maxStreamsPerPrincipal: config.maxStreamsPerPrincipal,
     maxLeasesPerPrincipal: config.maxLeasesPerPrincipal,
+    maxHoldsPerLease: config.maxHoldsPerLease,
+    maxClaimsPerLease: config.maxClaimsPerLease,
+    maxPathBytesPerLease: config.maxPathBytesPerLease,
     rateLimit: config.rateLimit,
     rateBurst: config.rateBurst,
     overloadDelayMs: config.overloadDelayMs,
     maxBodyBytes,
+    maxBodyBytesAtOnce: config.maxBodyBytesAtOnce,
+    maxAnswerBytesAtOnce: config.maxAnswerBytesAtOnce,
+    maxBytesAhead: config.maxBytesAhead,
+    maxReadBytesAtOnce: config.maxReadBytesAtOnce,
+    maxJsonValues: config.maxJsonValues,
     maxMessageBytes: config.maxMessageBytes,
     maxQueueLabels: config.maxQueueLabels,
+    maxNames: config.maxNames,
+    maxNamespaces: config.maxNamespaces,
+    maxWatchedKeys: config.maxWatchedKeys,
     maxTargetBytes: TARGET_BYTES_MAX,
     maxHeaderBytes: HEADERS_BYTES_MAX,
     requestTimeoutMs,

@@ -1,10 +1,11 @@
 /** Queues and messages in the words of the contract. */
 import { InvalidError } from '../../errors.js';
-import type { Delivered } from '../../recipes/queue/demand.js';
-import type { StoredMessage } from '../../recipes/queue/message.js';
-import type { PeekCursor, PeekedMessage, QueueView } from '../../recipes/queue/view.js';
+import type { Delivered } from '../../recipes/queue/claim/demand.js';
+import type { DeadLetterNote, StoredMessage } from '../../recipes/queue/message.js';
+import type { PeekCursor, PeekedMessage } from '../../recipes/queue/admin/peek.js';
+import type { QueueView } from '../../recipes/queue/admin/view.js';
 import { instant } from '../../time.js';
-import type { components } from '../contract.js';
+import type { components } from '../contract/contract.js';
 
 type Schemas = components['schemas'];
 
@@ -47,14 +48,25 @@ function show({
   Schemas['Message'],
   'id' | 'body' | 'bodyBase64' | 'contentType' | 'attributes' | 'deadLetter'
 > {
-  const { i: id, t: contentType, a: attributes = {}, x: deadLetter } = header;
+  const { i: id, t: contentType, a: attributes = {}, x: note } = header;
   return {
     id,
     ...(contentType === undefined
       ? { body: JSON.parse(body.toString('utf8')) as unknown }
       : { bodyBase64: body.toString('base64'), contentType }),
     attributes,
-    ...(deadLetter === undefined ? {} : { deadLetter }),
+    ...(note === undefined ? {} : { deadLetter: showNote(note) }),
+  };
+}
+
+function showNote({ queue, cause, reason, priority, deliveries, enqueuedAt }: DeadLetterNote): Schemas['DeadLetter'] {
+  return {
+    queue,
+    ...(cause === undefined ? {} : { cause }),
+    ...(reason === undefined ? {} : { reason }),
+    ...(priority === undefined ? {} : { priority }),
+    ...(deliveries === undefined ? {} : { deliveries }),
+    ...(enqueuedAt === undefined ? {} : { enqueuedAt: instant(enqueuedAt) }),
   };
 }
 
@@ -72,7 +84,7 @@ export function cursorOf(pageToken: string): PeekCursor {
         : [cursor.priority, cursor.segment, cursor.sequence].every((part) => Number.isSafeInteger(part));
     if (known && pageTokenOfCursor(cursor) === pageToken) return cursor;
   } catch {
-    // Said below.
+    // Reported below.
   }
-  throw new InvalidError('pageToken', pageToken, 'one that this list answered');
+  throw new InvalidError('pageToken', pageToken, 'one that this list answered', { in: 'query' });
 }

@@ -1,36 +1,39 @@
 /** `/v1/queues`: the requests about queues and their messages, in the words of the contract. */
 import { InvalidError, NotHolderError, PosternError } from '../../errors.js';
+import { orUnknown } from '../../recipes/behind-write.js';
 import type { Coordination } from '../../recipes/coordination.js';
-import { configureQueue, deleteQueue } from '../../recipes/queue/manage.js';
-import { checkClaimMs, consume } from '../../recipes/queue/consume.js';
-import { purge, redrive } from '../../recipes/queue/empty.js';
-import { pushMessages, type NewMessage, type Pushed } from '../../recipes/queue/push.js';
+import { attemptOf, type Attempt } from '../../recipes/marks.js';
+import { configureQueue, deleteQueue } from '../../recipes/queue/admin/manage.js';
+import { checkClaimMs, consume } from '../../recipes/queue/claim/consume.js';
+import { purge, redrive } from '../../recipes/queue/admin/empty.js';
+import { peekMessages } from '../../recipes/queue/admin/peek.js';
+import { pushMessages, type NewMessage, type Pushed } from '../../recipes/queue/push/push.js';
 import type { Queue } from '../../recipes/queue/queue.js';
-import { DEDUP_WINDOW_MS, type QueueConfig } from '../../recipes/queue/queue-config.js';
-import type { QueueObservers } from '../../recipes/queue/queue-observers.js';
+import { DEDUP_WINDOW_MS, type QueueConfig } from '../../recipes/queue/config.js';
+import type { QueueObservers, QueueState } from '../../recipes/queue/admin/observers.js';
 import type { Queues } from '../../recipes/queue/queues.js';
-import { acknowledge, giveBack, prolong, type Settled } from '../../recipes/queue/settle.js';
-import { describeQueue, listQueues, peekMessages } from '../../recipes/queue/view.js';
-import { endReason, instant } from '../../time.js';
-import type { RawBody } from '../body.js';
-import type { components } from '../contract.js';
-import type { Answer, EventStream, Exchange, Routes, Scope } from '../exchange.js';
-import { problemOf } from '../problem.js';
+import type { QueueRecipe } from '../../recipes/queue/recipe.js';
+import { acknowledge } from '../../recipes/queue/ack/acknowledge.js';
+import { giveBack } from '../../recipes/queue/ack/give-back.js';
+import { prolong } from '../../recipes/queue/ack/prolong.js';
+import type { Settled } from '../../recipes/queue/ack/settling.js';
+import { describeQueue, listQueues } from '../../recipes/queue/admin/view.js';
+import { instant } from '../../time.js';
+
+import type { RawBody } from '../frame/body.js';
+import type { components } from '../contract/contract.js';
+import type { Answer, EventStream, Exchange, Routes, Scope } from '../frame/exchange.js';
+import { problemOf } from '../frame/problem.js';
 import { cursorOf, pageTokenOfCursor, showClaimed, showMessage, showPeeked, showQueue } from './queue-words.js';
-import { leaseOf, namespaceOf, namespaceOfReader, pageOfAllowed, pageTokenOf, requestIdOf } from './subject.js';
+import { checkEnded } from './shared/long-poll.js';
+import type { Serving } from './shared/serving.js';
+import { stateStream } from './shared/state-stream.js';
+import { leaseOf, namespaceOf, pageOfAllowed, pageTokenOf, requestIdOf } from './shared/subject.js';
 
 type Schemas = components['schemas'];
 
-export interface QueueRoutesOptions {
-  context: Coordination;
-  queues: Queues;
-  observers: QueueObservers;
-  /** The largest body of one message. */
-  maxMessageBytes: number;
-}
-
-export function queueRoutes(options: QueueRoutesOptions): Routes {
-  const routes = new QueueRoutes(options);
+export function queueRoutes({ context, recipes, config }: Serving): Routes {
+  const routes = new QueueRoutes(context, recipes.queue, config.maxMessageBytes);
   return {
     listQueues: (exchange) => routes.list(exchange),
     showQueue: (exchange) => (exchange.wantsEvents ? routes.watch(exchange) : routes.show(exchange)),
@@ -56,7 +59,8 @@ class QueueRoutes {
   readonly #observers: QueueObservers;
   readonly #maxMessageBytes: number;
 
-  constructor({ context, queues, observers, maxMessageBytes }: QueueRoutesOptions) {
+  /** @param maxMessageBytes the largest body of one message */
+  constructor(context: Coordination, { queues, observers }: QueueRecipe, maxMessageBytes: number) {
     this.#context = context;
     this.#queues = queues;
     this.#observers = observers;
@@ -64,10 +68,9 @@ class QueueRoutes {
   }
 
   async list(exchange: Exchange): Promise<Answer> {
-    const namespace = await namespaceOfReader(exchange, this.#context.leases);
+    const namespace = await namespaceOf(exchange, this.#context.leases);
     const { items, next } = await listQueues(
       this.#context,
-      this.#queues,
       namespace,
       pageOfAllowed(exchange, namespace),
       exchange.deadline,
@@ -77,33 +80,27 @@ class QueueRoutes {
   }
 
   async show(exchange: Exchange): Promise<Answer> {
-    return { status: 200, body: await this.#describe(exchange) };
+    const namespace = await namespaceOf(exchange, this.#context.leases);
+    const name = nameOf(exchange);
+    const view = await describeQueue(this.#context, this.#queues, namespace, name, exchange.deadline);
+    if (view === undefined) throw noSuchQueue(name, namespace);
+    return { status: 200, body: showQueue(view) };
   }
 
   async watch(exchange: Exchange): Promise<EventStream> {
-    const namespace = await namespaceOfReader(exchange, this.#context.leases);
+    const namespace = await namespaceOf(exchange, this.#context.leases);
     const name = nameOf(exchange);
     await this.#queues.expect(namespace, name, exchange.deadline);
-    const { maxMs } = exchange.query as { maxMs?: number };
-    return {
-      maxMs,
-      events: (sink) =>
-        new Promise((resolve) => {
-          const unsubscribe = this.#observers.subscribe(namespace, name, ({ etag, view }) => {
-            if (view !== undefined) sink.send({ event: 'state', id: etag, data: showQueue(view) });
-          });
-          const end = (): void => {
-            unsubscribe();
-            resolve();
-          };
-          if (sink.signal.aborted) end();
-          else sink.signal.addEventListener('abort', end, { once: true });
-        }),
-    };
+    const queue = { path: this.#context.layout.queue(namespace, name), namespace, name };
+    return stateStream<QueueState>(
+      exchange,
+      (subscriber) => this.#observers.subscribe(queue, subscriber),
+      ({ view }) => (view === undefined ? undefined : showQueue(view)),
+    );
   }
 
   async configure(exchange: Exchange): Promise<Answer> {
-    const namespace = namespaceOf(exchange, 'use');
+    const namespace = await namespaceOf(exchange, this.#context.leases, 'use');
     const name = nameOf(exchange);
     const body = exchange.body as Schemas['QueueConfig'];
     const { maxDeliveries, deadLetterQueue } = body;
@@ -117,26 +114,39 @@ class QueueRoutes {
       throw new InvalidError('deadLetterQueue', deadLetterQueue, 'another queue than the one that it is for');
     if (deadLetterQueue !== undefined) exchange.authorize('use', namespace, { name: deadLetterQueue });
     const config: QueueConfig = { ...body, dedupWindowMs: body.dedupWindowMs ?? DEDUP_WINDOW_MS };
-    const made = await configureQueue(this.#context, this.#queues, namespace, name, config, exchange.deadline);
-    return { status: made ? 201 : 200, body: await this.#describe(exchange) };
+    const made = await configureQueue(this.#context, this.#queues, { namespace, name }, config, exchange);
+    const status = made ? 201 : 200;
+    if (!exchange.allows('read', namespace, { name })) {
+      const body: Schemas['ConfiguredQueue'] = { name, config };
+      return { status, body };
+    }
+    const view = await orUnknown(describeQueue(this.#context, this.#queues, namespace, name, exchange.deadline));
+    if (view === undefined)
+      throw new PosternError('conflict', `The queue "${name}" was deleted as soon as it was there.`, {
+        outcome: 'unknown',
+      });
+    return { status, body: showQueue(view) };
   }
 
   async remove(exchange: Exchange): Promise<Answer> {
-    const namespace = namespaceOf(exchange, 'admin');
+    const namespace = await namespaceOf(exchange, this.#context.leases, 'admin');
     const { force } = exchange.query as { force?: boolean };
-    await deleteQueue(this.#context, this.#queues, namespace, nameOf(exchange), force ?? false, exchange.deadline);
+    const name = nameOf(exchange);
+    await deleteQueue(this.#context, this.#queues, { namespace, name }, force ?? false, exchange);
     return { status: 204 };
   }
 
   async push(exchange: Exchange): Promise<Answer> {
     const { messages } = exchange.body as Schemas['PushMessagesRequest'];
+    const attempts = attemptsOf(exchange, () => [JSON.stringify(messages)]);
     const pushed = await this.#push(
       exchange,
       messages.map(({ body, priority, delayMs, messageId, attributes }, index) => ({
         body: this.#bodyOf(`messages[${index}].body`, Buffer.from(JSON.stringify(body))),
         priority,
         delayMs,
-        messageId: messageId ?? derivedId(exchange, index),
+        messageId,
+        attempt: messageId === undefined ? attempts() : undefined,
         attributes,
       })),
     );
@@ -157,7 +167,8 @@ class QueueRoutes {
         contentType,
         priority,
         delayMs,
-        messageId: messageId ?? derivedId(exchange, 0),
+        messageId,
+        attempt: attemptsOf(exchange, () => ['raw', contentType ?? null, priority ?? null, delayMs ?? null, bytes])(),
       },
     ]);
     const body: Schemas['PushedMessage'] = showPushed(pushed as Pushed);
@@ -165,11 +176,12 @@ class QueueRoutes {
   }
 
   async peek(exchange: Exchange): Promise<Answer> {
-    const namespace = await namespaceOfReader(exchange, this.#context.leases);
+    const namespace = await namespaceOf(exchange, this.#context.leases);
     const name = nameOf(exchange);
     const { limit = 100, pageToken } = exchange.query as { limit?: number; pageToken?: string };
     const after = pageToken === undefined ? undefined : cursorOf(pageToken);
-    const page = await peekMessages(this.#context, this.#queues, namespace, name, { limit, after }, exchange.deadline);
+    const queue = { namespace, name };
+    const page = await peekMessages(this.#context, this.#queues, queue, { limit, after }, exchange.deadline);
     if (page === undefined) throw noSuchQueue(name, namespace);
     const body: Schemas['PeekedMessageList'] = {
       items: page.items.map(showPeeked),
@@ -181,14 +193,15 @@ class QueueRoutes {
   async pop(exchange: Exchange): Promise<Answer> {
     const { max = 1, waitMs = 0 } = exchange.body as Schemas['PopMessagesRequest'];
     const { items } = await consume(this.#context, this.#queues, {
-      namespace: namespaceOf(exchange, 'use'),
+      namespace: await namespaceOf(exchange, this.#context.leases, 'use'),
       name: nameOf(exchange),
       max,
       claim: undefined,
       waitMs,
       receivedAt: exchange.receivedAt,
       hardDeadline: exchange.deadline + waitMs,
-      signal: exchange.signal,
+      caller: exchange.requester,
+      reserve: (bytes) => exchange.reserveAnswer(bytes),
     });
     if (items.length === 0) return nothing(exchange);
     const body: Schemas['PoppedMessages'] = { items: items.map(showMessage) };
@@ -207,7 +220,8 @@ class QueueRoutes {
       waitMs,
       receivedAt: exchange.receivedAt,
       hardDeadline: exchange.deadline + waitMs,
-      signal: exchange.signal,
+      caller: exchange.requester,
+      reserve: (bytes) => exchange.reserveAnswer(bytes),
     });
     if (items.length === 0) return nothing(exchange);
     const answer: Schemas['ClaimedMessages'] = { items: items.map(showClaimed) };
@@ -218,16 +232,18 @@ class QueueRoutes {
     const { claimIds } = exchange.body as Schemas['AcknowledgeRequest'];
     const lease = await leaseOf(exchange, this.#context.leases);
     const queue = await this.#queues.expect(lease.namespace, nameOf(exchange), exchange.deadline);
-    const results = await acknowledge(queue, lease, claimIds, exchange.deadline);
-    return this.#settled(exchange, claimIds, results);
+    const distinct = [...new Set(claimIds)];
+    const results = await acknowledge(queue, lease, distinct, exchange);
+    return this.#settled(exchange, distinct, results);
   }
 
   async giveBack(exchange: Exchange): Promise<Answer> {
     const { claimIds, delayMs = 0, reason } = exchange.body as Schemas['NackRequest'];
     const lease = await leaseOf(exchange, this.#context.leases);
     const queue = await this.#queues.expect(lease.namespace, nameOf(exchange), exchange.deadline);
-    const results = await giveBack(queue, lease, claimIds, { delayMs, reason }, exchange.deadline);
-    return this.#settled(exchange, claimIds, results);
+    const distinct = [...new Set(claimIds)];
+    const results = await giveBack(queue, lease, distinct, { delayMs, reason }, exchange);
+    return this.#settled(exchange, distinct, results);
   }
 
   async prolong(exchange: Exchange): Promise<Answer> {
@@ -235,10 +251,11 @@ class QueueRoutes {
     const lease = await leaseOf(exchange, this.#context.leases);
     const queue = await this.#queues.expect(lease.namespace, nameOf(exchange), exchange.deadline);
     checkClaimMs(queue, claimMs);
-    const results = await prolong(queue, lease, claimIds, claimMs, exchange.deadline);
+    const distinct = [...new Set(claimIds)];
+    const results = await prolong(queue, lease, distinct, claimMs, exchange);
     return this.#settled(
       exchange,
-      claimIds,
+      distinct,
       results.map(({ result }) => result),
       results.map(({ until }) => until),
     );
@@ -246,35 +263,32 @@ class QueueRoutes {
 
   async purge(exchange: Exchange): Promise<Answer> {
     const queue = await this.#expect(exchange, 'admin');
-    const { count, claimed, complete } = await purge(queue, exchange.deadline);
+    const { count, claimed, complete } = await purge(queue, exchange);
     const body: Schemas['PurgedQueue'] = { purged: count, claimed, complete };
     return { status: 200, body };
   }
 
   async redrive(exchange: Exchange): Promise<Answer> {
     const { to } = exchange.body as Schemas['RedriveRequest'];
-    exchange.authorize(['use', 'admin'], namespaceOf(exchange, 'admin'), { name: to });
+    const namespace = await namespaceOf(exchange, this.#context.leases, 'admin');
+    exchange.authorize(['use', 'admin'], namespace, { name: to });
     const queue = await this.#expect(exchange, 'admin');
     if (to === queue.name) throw new InvalidError('to', to, 'another queue than the one that is redriven');
-    const { count, claimed, complete } = await redrive(queue, to, exchange.deadline);
+    // A typing error would create a queue that nobody reads.
+    await this.#queues.expect(namespace, to, exchange.deadline);
+    const { count, claimed, complete } = await redrive(queue, to, exchange);
     const body: Schemas['RedrivenQueue'] = { redriven: count, claimed, complete };
     return { status: 200, body };
   }
 
-  async #describe(exchange: Exchange): Promise<Schemas['Queue']> {
-    const namespace = await namespaceOfReader(exchange, this.#context.leases);
-    const name = nameOf(exchange);
-    const view = await describeQueue(this.#context, this.#queues, namespace, name, exchange.deadline);
-    if (view === undefined) throw noSuchQueue(name, namespace);
-    return showQueue(view);
+  async #expect(exchange: Exchange, scope: Scope): Promise<Queue> {
+    const namespace = await namespaceOf(exchange, this.#context.leases, scope);
+    return this.#queues.expect(namespace, nameOf(exchange), exchange.deadline);
   }
 
-  #expect(exchange: Exchange, scope: Scope): Promise<Queue> {
-    return this.#queues.expect(namespaceOf(exchange, scope), nameOf(exchange), exchange.deadline);
-  }
-
-  #push(exchange: Exchange, messages: readonly NewMessage[]): Promise<Pushed[]> {
-    return pushMessages(this.#queues, namespaceOf(exchange, 'use'), nameOf(exchange), messages, exchange.deadline);
+  async #push(exchange: Exchange, messages: readonly NewMessage[]): Promise<Pushed[]> {
+    const namespace = await namespaceOf(exchange, this.#context.leases, 'use');
+    return pushMessages(this.#queues, namespace, nameOf(exchange), messages, exchange);
   }
 
   #bodyOf(field: string, body: Buffer): Buffer {
@@ -287,20 +301,26 @@ class QueueRoutes {
     );
   }
 
+  /**
+   * @param distinct the claims that were settled; if the request names a claim again, that gets the same answer again
+   */
   #settled(
     exchange: Exchange,
-    claimIds: readonly string[],
+    distinct: readonly string[],
     results: readonly Settled[],
     untils: readonly (number | undefined)[] = [],
   ): Answer {
-    const items = claimIds.map((claimId, i): Schemas['SettledClaims']['items'][number] => {
+    const { claimIds } = exchange.body as Schemas['AcknowledgeRequest'];
+    const places = new Map(distinct.map((claimId, i) => [claimId, i]));
+    const items = claimIds.map((claimId): Schemas['SettledClaims']['items'][number] => {
+      const i = places.get(claimId) as number;
       const result = results[i];
       const until = untils[i];
       if (result === 'done')
         return { claimId, status: 200, ...(until === undefined ? {} : { claimedUntil: instant(until) }) };
       if (result === 'gone') return { claimId, status: 200, gone: true };
       const problem = problemOf(
-        new NotHolderError('the claim of a message of queue', nameOf(exchange)),
+        new NotHolderError('the claim of a message of queue', nameOf(exchange), 'claimId'),
         exchange.traceId,
       );
       return { ...problem.body, claimId } as unknown as Schemas['Problem'];
@@ -313,9 +333,19 @@ function nameOf(exchange: Exchange): string {
   return exchange.params['name'] as string;
 }
 
-/** A request that can be repeated as a whole makes its messages so. Names of messages cannot have a slash: it is none of theirs. */
-function derivedId({ idempotencyKey }: Exchange, index: number): string | undefined {
-  return idempotencyKey === undefined ? undefined : `${idempotencyKey}/${index}`;
+/**
+ * A push with an idempotency key numbers its messages with marks of their own: the first of them tells whether it is
+ * the same request. A `messageId` cannot contain a slash, so these never equal one. The queue follows from where the
+ * marks lie.
+ */
+function attemptsOf(
+  { idempotencyKey, principal }: Exchange,
+  what: () => Parameters<typeof attemptOf>[2],
+): () => Attempt | undefined {
+  if (idempotencyKey === undefined) return () => undefined;
+  const { id, fingerprint } = attemptOf(['push', principal.id], idempotencyKey, what());
+  let count = 0;
+  return () => ({ id: `${id}/${count++}`, fingerprint });
 }
 
 function showPushed({ id, duplicate }: Pushed): Schemas['PushedMessage'] {
@@ -323,8 +353,7 @@ function showPushed({ id, duplicate }: Pushed): Schemas['PushedMessage'] {
 }
 
 function nothing(exchange: Exchange): Answer {
-  if (endReason(exchange.signal) === 'draining')
-    throw new PosternError('draining', 'This replica is shutting down; another one serves.');
+  checkEnded(exchange);
   return { status: 204 };
 }
 

@@ -1,29 +1,44 @@
 /** `/v1/transactions`: two-phase commit, in the words of the contract. */
-import { isPosternError, PosternError } from '../../errors.js';
+import { isPosternError, type Outcome } from '../../errors.js';
 import type { Lease } from '../../leases/lease.js';
+import type { Leases } from '../../leases/leases.js';
+import { orUnknown } from '../../recipes/behind-write.js';
 import type { Coordination } from '../../recipes/coordination.js';
-import type { Participation } from '../../recipes/participation.js';
-import type { FullLook } from '../../recipes/transaction-decisions.js';
-import { listTransactions } from '../../recipes/transaction-list.js';
+import { notFound, type ParticipantRequest, type Participation } from '../../recipes/transaction/participation.js';
+import type { FullLook } from '../../recipes/transaction/decisions.js';
+import { listTransactions } from '../../recipes/transaction/list.js';
 import {
   deadlineOf,
   decidedVote,
   stateOf,
   type TransactionLook,
   type TransactionRef,
-} from '../../recipes/transaction-record.js';
-import type { Transactions } from '../../recipes/transaction.js';
-import { endReason, instant } from '../../time.js';
-import type { components } from '../contract.js';
-import type { Answer, EventStream, Exchange, Routes } from '../exchange.js';
-import { matchesEtag } from './etag.js';
-import { stateStream } from './state-stream.js';
-import { leaseOf, namespaceOf, namespaceOfReader, pageOf, pageTokenOf, requestIdOf } from './subject.js';
+} from '../../recipes/transaction/record.js';
+import type { Transactions } from '../../recipes/transaction/transaction.js';
+import { instant } from '../../time.js';
+
+import type { components } from '../contract/contract.js';
+import type { Answer, EventStream, Exchange, Routes } from '../frame/exchange.js';
+import { checkEnded, longPollOf, notModified } from './shared/long-poll.js';
+import { stateStream } from './shared/state-stream.js';
+import { sealedPageOf, sealedTokenOf } from './shared/sealed-pages.js';
+import type { Serving } from './shared/serving.js';
+import { leaseOf, namespaceOf, requestIdOf } from './shared/subject.js';
 
 type Schemas = components['schemas'];
 
-export function transactionRoutes(context: Coordination, transactions: Transactions): Routes {
-  const routes = new TransactionRoutes(context, transactions);
+interface Wait {
+  waitMs: number;
+  /** Whether the client already has the state of this ETag. */
+  isKnown: (etag: string) => boolean;
+  /** Kept alive during the wait. */
+  lease: Lease | undefined;
+  /** The outcome of what the request did before it waited. */
+  outcome: Outcome;
+}
+
+export function transactionRoutes({ context, recipes }: Serving): Routes {
+  const routes = new TransactionRoutes(context, recipes.transaction.transactions);
   return {
     createTransaction: (exchange) => routes.create(exchange),
     listTransactions: (exchange) => routes.list(exchange),
@@ -47,7 +62,7 @@ class TransactionRoutes {
   async create(exchange: Exchange): Promise<Answer> {
     const body = exchange.body as Schemas['CreateTransactionRequest'];
     const { participants, deadlineMs, data } = body;
-    const namespace = namespaceOf(exchange, 'use');
+    const namespace = await namespaceOf(exchange, this.#context.leases, 'use');
     for (const name of participants) exchange.authorize('use', namespace, { name });
     const look = await this.#transactions.create(
       {
@@ -58,52 +73,57 @@ class TransactionRoutes {
         data,
         requestId: requestIdOf(exchange, body),
       },
-      exchange.deadline,
+      exchange,
     );
     return { status: 201, body: summarize(look) };
   }
 
   async list(exchange: Exchange): Promise<Answer> {
-    const namespace = await namespaceOfReader(exchange, this.#context.leases);
+    const namespace = await namespaceOf(exchange, this.#context.leases);
+    const { pageTokens } = this.#context;
+    const list = `transactions ${namespace}`;
     const { items, next } = await listTransactions(
       this.#context,
       this.#transactions.decisions,
-      namespace,
       {
-        ...pageOf(exchange),
+        namespace,
+        ...(await sealedPageOf(exchange, pageTokens, list)),
         shows: (participants) => participants.some((name) => exchange.allows('read', namespace, { name })),
       },
+      summarize,
       exchange.deadline,
     );
-    const body: Schemas['TransactionList'] = { items: items.map(summarize), ...pageTokenOf(next) };
+    const body: Schemas['TransactionList'] = {
+      items,
+      ...(await sealedTokenOf(exchange, pageTokens, list, next)),
+    };
     return { status: 200, body };
   }
 
   async show(exchange: Exchange): Promise<Answer | EventStream> {
     if (exchange.wantsEvents) return this.watch(exchange);
-    const namespace = await namespaceOfReader(exchange, this.#context.leases);
+    const namespace = await namespaceOf(exchange, this.#context.leases);
     const ref = this.#refOf(exchange, namespace);
-    const { waitMs = 0, consistency } = exchange.query as { waitMs?: number; consistency?: string };
-    const known = exchange.headers['if-none-match'] as string | undefined; // node never makes a list of this header
-    const isKnown = (etag: string): boolean => known !== undefined && matchesEtag(known, etag);
+    const { waitMs, waits, isKnown } = longPollOf(exchange);
     let look =
-      consistency === 'stale'
+      exchange.query['consistency'] === 'stale'
         ? await this.#transactions.showStale(ref, exchange.deadline)
         : await this.#transactions.show(ref, exchange.deadline, waitMs > 0);
     checkReader(exchange, look);
     if (waitMs > 0) {
       const lease = await this.#touched(exchange);
-      const waits = known === undefined ? stateOf(look) === 'open' : isKnown(look.etag);
-      if (waits) look = await this.#wait(exchange, look, isKnown, waitMs, lease);
-      else if (stateOf(look) === 'open') look = await this.#transactions.show(ref, exchange.deadline);
+      const isOpen = stateOf(look) === 'open';
+      if (waits ? isKnown(look.etag) : isOpen)
+        look = await this.#wait(exchange, look, { waitMs, isKnown, lease, outcome: 'not-applied' });
+      else if (isOpen) look = await this.#transactions.show(ref, exchange.deadline);
     }
     const { etag } = look;
-    if (isKnown(etag)) return { status: 304, headers: { ETag: etag } };
+    if (isKnown(etag)) return notModified(etag);
     return { status: 200, body: describe(look), headers: { ETag: etag } };
   }
 
   async watch(exchange: Exchange): Promise<EventStream> {
-    const namespace = await namespaceOfReader(exchange, this.#context.leases);
+    const namespace = await namespaceOf(exchange, this.#context.leases);
     const ref = this.#refOf(exchange, namespace);
     const look = await this.#transactions.show(ref, exchange.deadline, true); // none is an answer, not a stream
     checkReader(exchange, look);
@@ -115,8 +135,7 @@ class TransactionRoutes {
     const lease = await leaseOf(exchange, this.#context.leases);
     exchange.authorize('use', lease.namespace, { name: participant });
     const ref = this.#refOf(exchange, lease.namespace);
-    const { deadline } = exchange;
-    const joined = await this.#transactions.participants.join({ lease, ref, participant, deadline });
+    const joined = await this.#transactions.participants.join(requestOf(exchange, lease, ref, participant));
     return { status: 200, body: describeParticipation(lease, participant, joined) };
   }
 
@@ -125,46 +144,41 @@ class TransactionRoutes {
     const lease = await leaseOf(exchange, this.#context.leases);
     exchange.authorize('use', lease.namespace, { name: participant });
     const ref = this.#refOf(exchange, lease.namespace);
-    const { deadline } = exchange;
-    const voted = await this.#transactions.participants.vote({ lease, ref, participant, deadline }, vote);
+    const voted = await this.#transactions.participants.vote(requestOf(exchange, lease, ref, participant), vote);
     if (waitMs === 0 || stateOf(voted.look) !== 'open')
       return { status: 200, body: describeParticipation(lease, participant, voted) };
-    const look = await this.#wait(exchange, voted.look, () => false, waitMs, lease);
-    const expiresAt = await this.#context.leases.touch(lease, exchange.deadline + waitMs);
+    // The vote is cast, whatever becomes of the wait.
+    const look = await orUnknown(
+      this.#wait(exchange, voted.look, { waitMs, isKnown: () => false, lease, outcome: 'unknown' }),
+    );
+    const expiresAt = await orUnknown(this.#context.leases.touch(lease, exchange.deadline + waitMs));
     return { status: 200, body: describeParticipation(lease, participant, { look, expiresAt }) };
   }
 
   async abort(exchange: Exchange): Promise<Answer> {
     const { reason } = exchange.body as Schemas['AbortTransactionRequest'];
-    const namespace = namespaceOfEither(exchange);
+    const namespace = await namespaceOfEither(exchange, this.#context.leases);
     const ref = this.#refOf(exchange, namespace);
-    const { record } = await this.#transactions.show(ref, exchange.deadline, true);
-    if (record.principal !== exchange.principal.id) {
-      for (const name of record.participants) exchange.authorize('admin', namespace, { name });
-    }
-    return { status: 200, body: describe(await this.#transactions.abort(ref, reason, exchange.deadline)) };
+    const look = await this.#transactions.show(ref, exchange.deadline, true);
+    if (look.record.principal !== exchange.principal.id) checkAdmin(exchange, look);
+    return { status: 200, body: describe(await this.#transactions.abort(ref, reason, exchange)) };
   }
 
-  /** Waits for the decision, or until another state than the known one; then shows what there is. */
-  async #wait(
-    exchange: Exchange,
-    look: TransactionLook,
-    isKnown: (etag: string) => boolean,
-    waitMs: number,
-    lease: Lease | undefined,
-  ): Promise<FullLook> {
+  /** Waits for the decision, or for another state than the known one; then shows the current state. */
+  async #wait(exchange: Exchange, look: TransactionLook, { waitMs, isKnown, lease, outcome }: Wait): Promise<FullLook> {
     const changed = await this.#transactions.until(
       look,
       (state) => state.look === undefined || (stateOf(state.look) !== 'open' && !isKnown(state.etag)),
       { deadline: exchange.receivedAt + waitMs, signal: exchange.signal, lease },
     );
     if (changed?.look !== undefined) return { ...changed.look, roll: { joined: new Set(), commits: new Set() } };
-    if (changed === undefined && endReason(exchange.signal) === 'draining')
-      throw new PosternError('draining', 'This replica is shutting down; repeat the request.');
+    if (changed === undefined) checkEnded(exchange, outcome);
     return this.#transactions.show(look.ref, exchange.deadline + waitMs);
   }
 
-  /** The lease of a request that need not have one: an ended one is told at once, not at the first touch during the wait. */
+  /**
+   * The request's lease, which is optional; an ended one is reported at once, not at its first touch during the wait.
+   */
   async #touched(exchange: Exchange): Promise<Lease | undefined> {
     if (exchange.leaseToken === undefined) return undefined;
     const lease = await leaseOf(exchange, this.#context.leases, 'read');
@@ -177,20 +191,49 @@ class TransactionRoutes {
   }
 }
 
-/** A transaction is that of its participants: whoever may read one of them sees what becomes of it. */
-function checkReader(exchange: Exchange, { ref, record }: TransactionLook): void {
-  const mayRead = (name: string): boolean => exchange.allows('read', ref.namespace, { name });
-  if (!record.participants.some(mayRead))
-    exchange.authorize('read', ref.namespace, { name: record.participants[0] ?? '' });
+function requestOf(exchange: Exchange, lease: Lease, ref: TransactionRef, participant: string): ParticipantRequest {
+  const { deadline, requester } = exchange;
+  const knows = (participants: readonly string[]): boolean => participants.some((one) => isKnown(exchange, ref, one));
+  return { lease, ref, participant, knows, deadline, requester };
 }
 
-/** Whether it has to be `admin` only the transaction tells; who has neither scope is told nothing of it. */
-function namespaceOfEither(exchange: Exchange): string {
+/**
+ * A transaction belongs to its participants: a caller that may read one of them sees its outcome. For a caller with no
+ * right to any of them it does not exist, and no refusal names a participant that its reader may not know.
+ */
+function checkReader(exchange: Exchange, look: TransactionLook): void {
+  const { participants, principal } = look.record;
+  const readable = participants.find((one) => exchange.allows('read', look.ref.namespace, { name: one }));
+  // Requested, so that it is checked again while the reader waits.
+  if (readable !== undefined) return exchange.authorize('read', look.ref.namespace, { name: readable });
+  const own = principal === exchange.principal.id ? participants[0] : undefined;
+  const name = own ?? participants.find((one) => isKnown(exchange, look.ref, one));
+  if (name === undefined) throw notFound(look.ref);
+  exchange.authorize('read', look.ref.namespace, { name });
+}
+
+function checkAdmin(exchange: Exchange, look: TransactionLook): void {
+  const { participants } = look.record;
+  const { namespace } = look.ref;
+  const lacking = participants.filter((name) => !exchange.allows('admin', namespace, { name }));
+  if (lacking.length === 0) return;
+  const seesAll = participants.some((name) => exchange.allows('read', namespace, { name }));
+  const name = lacking.find((one) => seesAll || isKnown(exchange, look.ref, one));
+  if (name === undefined) throw notFound(look.ref);
+  exchange.authorize('admin', namespace, { name });
+}
+
+function isKnown(exchange: Exchange, { namespace }: TransactionRef, name: string): boolean {
+  return (['read', 'use', 'admin'] as const).some((scope) => exchange.allows(scope, namespace, { name }));
+}
+
+/** Only the transaction tells whether `admin` is needed; a caller with neither scope is told nothing of it. */
+async function namespaceOfEither(exchange: Exchange, leases: Leases): Promise<string> {
   try {
-    return namespaceOf(exchange, 'use');
+    return await namespaceOf(exchange, leases, 'use');
   } catch (error) {
     if (!isPosternError(error, 'forbidden')) throw error;
-    return namespaceOf(exchange, 'admin');
+    return await namespaceOf(exchange, leases, 'admin');
   }
 }
 

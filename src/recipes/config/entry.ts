@@ -1,41 +1,51 @@
 /**
- * Configuration and name service: a znode for every key, whose value is any bytes with their content type. Waiting for a key that does not
- * exist yet is a rendezvous.
+ * Configuration and name service: a znode for every key, whose value is any bytes with a content type. Waiting for a
+ * key that does not exist yet is a rendezvous.
  *
- * Guarantee: every write is one transaction at the versions that were read, so a condition that held when it was decided on holds when it is
- *   written. An ETag names one state of one key for ever: it is never used again, also when the key is deleted and made anew (C31). A request
- *   that is repeated with its Idempotency-Key answers its first outcome (C32).
- * Not guaranteed: that a watcher sees every value in between; it sees the last one.
+ * Guarantee: every write is one transaction at the versions that were read, so a condition that held at the decision
+ * still holds at the write. An ETag names one state of one key forever: it is never reused, even if the key is deleted
+ * and created again (C31). A request repeated with its Idempotency-Key is answered with its first outcome (C32).
+ * Not guaranteed: that a watcher sees every intermediate value; it sees the last one.
  *
  * Layout:  <root>/ns/<namespace>/config/<key>     persistent; a `/` in the key is a level of the tree
  *
  *   {"postern":"value","type":"text/plain","marks":[…]}\n<the bytes>     a key
  *   {"postern":"deleted","marks":[…]}\n                                  a tombstone: no key, but its version goes on
- *   (anything else, also nothing)                                        a directory, because there are keys below it (C33)
+ *   (anything else, also nothing)                                        a directory, because there are keys below it
+ *                                                                        (C33)
  *
  *   absent ──put──▶ value ──delete──▶ tombstone ──24 h (tidy.ts)──▶ absent, or a directory when keys are below
  *     directory ──put──▶ value ◀──put── tombstone
  *
- * The ETag is czxid-version: the version goes on as long as the znode exists, and a znode that is made anew has a higher czxid.
+ * The ETag is czxid-version: the version counts on as long as the znode exists, and a new znode has a higher czxid.
  * `marks` are the last writes (`marks.ts`).
  *
  * One walk through (`write.ts`), for a put with `If-Match` and an Idempotency-Key at replica A:
  *
- * 1. `sync`, read the key. Its marks have this request: it has happened, answer its outcome. A crash before 3 leaves nothing.
- * 2. The value is not that of `If-Match`: 412. The version read is the one that 3 checks, so nothing can come in between.
- * 3. One `multi`: the guard's check (`guard.ts`), directories that are missing (C13), `setData` at that version. BAD_VERSION, or
- *    NODE_EXISTS, or NO_NODE: somebody else wrote, or tidied up; again from 1.
- * 4. The answer is lost between ZooKeeper and A: again from 1, where the mark tells. A late arrival of the first try and the
- *    second one cannot both succeed, they have the same version. The client's deadline passes first: 503 `outcome-unknown`.
+ * 1. `sync`, read the key. If its marks contain this request, it was done: answer with its outcome. A crash before 3
+ *    leaves nothing.
+ * 2. The value does not match `If-Match`: 412. The version read is the one that 3 checks, so nothing can come in
+ *    between.
+ * 3. One `multi`: the guard's check (`line/guard.ts`), directories that are missing (C13), `setData` at that version.
+ *    BAD_VERSION, or NODE_EXISTS, or NO_NODE: somebody else wrote, or tidied up; start again from 1.
+ * 4. The answer is lost between ZooKeeper and A: start again from 1, where the mark tells. The first attempt, arriving
+ *    late, and the second one cannot both succeed: they have the same version. The client's deadline passes first: 503
+ *    `outcome-unknown`.
  * 5. A dies, or its answer is lost on the way to the client: the client repeats the request at B, from 1.
- * 6. Who waits for the key is woken by the watch of its replica, one for all who wait there (`observers.ts`).
+ * 6. Waiters for the key are woken by their replica's watch, which they share (`observers.ts`).
  *
- * Source:  ZooKeeper recipes, "Configuration, Name Service" and "Rendezvous"; ZOOKEEPER-2402 for why versions alone are not enough.
+ * Reading order: this; `write.ts` with `plan.ts`; `view.ts` and `summaries.ts`; `observers.ts` and
+ * `watched-prefixes.ts`; `tidy.ts`.
+ *
+ * Source:  ZooKeeper recipes, "Configuration, Name Service" and "Rendezvous"; ZOOKEEPER-2402 for why versions alone are
+ *          not enough.
  */
 import type { NodeData } from '../../zookeeper/operations.js';
 import { decodeMarks, encodeMarks, type Mark } from '../marks.js';
 
-/** A packet to ZooKeeper may have 1 MiB (jute.maxbuffer); with the longest path and all marks a value of this size fits. */
+/**
+ * A packet to ZooKeeper may have 1 MiB (jute.maxbuffer); with the longest path and all marks a value of this size fits.
+ */
 export const VALUE_BYTES_MAX = 960 * 1024;
 
 /** What a key has. */

@@ -1,216 +1,216 @@
 /**
- * Watching keys, and prefixes, for long polls, rendezvous and event streams: one set of watches per key or prefix and replica (`observers.ts`).
+ * Observes keys and prefixes, for long polls, rendezvous and event streams: one set of watches per key or prefix and
+ * replica (`observing/observers.ts`).
  *
- * A key is watched by a data watch, or, while there is no such znode, by one that fires when it appears: a change costs one
- * notification and one reading per replica, however many wait for it.
+ * A key is watched as one node: a change costs one notification and one reading per replica, however many clients wait.
  *
- * A prefix is watched by one persistent, recursive watch on the deepest directory that it names. Every event tells of one znode, which is read
- * again on the same connection, so at least as new. What a lost connection made it miss is found by reading all again (`reset`).
+ * Prefixes are watched by one recursive watch on the deepest directory that they name. Its keys are cached once for all
+ * of them: those under the smallest set of prefixes that covers everything watched there.
  */
-import { PosternError } from '../../errors.js';
-import type { ControlSession } from '../../zookeeper/control-session.js';
-import { unless } from '../../zookeeper/errors.js';
-import type { WatchEvent } from '../../zookeeper/watch.js';
-import type { Coordination } from '../coordination.js';
-import { Observers, type Look, type LookResult, type Observed } from '../observers.js';
+import type { PosternError } from '../../errors.js';
+import { lookAtNode, lookAtTree, type TreeReading } from '../observing/looks.js';
+import { Observers, type Look, type LookResult, type Observed, type Subject } from '../observing/observers.js';
 import { decodeNode, type ConfigValue } from './entry.js';
-import { summaryOf, walkKeys, type KeySummary } from './view.js';
+import type { KeySummary } from './summaries.js';
+import { parentKeyOf, walkKeys, type ListContext } from './view.js';
+import { PREFIX_KEYS_MAX, tooManyKeys, tooManyWatched, WatchedKeys, WatchedPrefixes } from './watched-prefixes.js';
 
 export interface KeyState extends Observed {
-  /** Undefined: there is no such key; then the etag is empty. */
+  /** Undefined: there is no such key. */
   value: ConfigValue | undefined;
 }
+
+/** Stands for the ETag of a key that does not exist. */
+export const ABSENT = '"absent"';
 
 export type KeyChange = { key: string; now: KeySummary | undefined };
 
 export interface PrefixState extends Observed {
-  /** All keys of the prefix. Undefined when there are more than can be watched. */
-  keys: ReadonlyMap<string, KeySummary> | undefined;
-  /** What is different from the state before. */
+  /** All keys that begin with one of `cover`. */
+  keys: ReadonlyMap<string, KeySummary>;
+  cover: readonly string[];
+  /** A prefix with more keys than can be watched, and the error that ends its streams. The others go on without it. */
+  refused: { prefix: string; error: PosternError } | undefined;
+  /** The differences from the previous state. */
   changes: readonly KeyChange[];
 }
 
-/** So many summaries are kept, and sent at the begin of a stream: 2 MB. */
-export const PREFIX_KEYS_MAX = 10_000;
-const READ_MS = 10_000;
-
-type Context = Pick<Coordination, 'control' | 'layout'>;
-
-interface Prefix {
-  namespace: string;
-  prefix: string;
+interface PrefixSubject {
+  /** The deepest directory of the prefixes. */
+  path: string;
+  watched: WatchedPrefixes;
 }
 
-/** Of all keys and prefixes of one replica. */
+/** The observers of all keys and prefixes in one replica. */
 export class ConfigObservers {
-  readonly #context: Context;
-  readonly #keys: Observers<undefined, KeyState>;
-  readonly #prefixes: Observers<Prefix, PrefixState>;
+  readonly #context: ListContext;
+  readonly keys: Observers<Subject, KeyState>;
+  readonly #prefixes: Observers<PrefixSubject, PrefixState>;
+  /** By the path of the directory. */
+  readonly #watched = new Map<string, WatchedPrefixes>();
 
-  constructor(context: Context) {
+  /** @param maxKeys that the streams of all prefixes have together */
+  constructor(context: ListContext, maxKeys: number) {
     this.#context = context;
-    this.#keys = new Observers(context.control, (path, _, look) => lookAtKey(context.control, path, look));
-    this.#prefixes = new Observers(context.control, (_, subject, look) => new PrefixLook(context, subject, look).run());
+    this.keys = new Observers(
+      context.control,
+      lookAtNode(context.control, (_, { value: node }) => {
+        const value = node === undefined ? undefined : decodeNode(node).value;
+        return { etag: value === undefined ? ABSENT : `"${value.etag}"`, value };
+      }),
+    );
+    const kept = new WatchedKeys(maxKeys);
+    this.#prefixes = new Observers(context.control, (subject, look) =>
+      new PrefixLook({ ...context, kept }, subject, look).run(),
+    );
   }
 
   get size(): number {
-    return this.#keys.size + this.#prefixes.size;
+    return this.keys.size + this.#prefixes.size;
   }
 
-  /** Calls `subscriber` with the state of the key as soon as it is known, and with every change, until the returned function is called. */
-  subscribeKey(path: string, subscriber: (state: KeyState) => void): () => void {
-    return this.#keys.subscribe(path, undefined, subscriber);
-  }
-
-  /** Resolves with the first state that is wanted, or undefined at the deadline or when the signal is aborted. */
-  untilKey(
-    path: string,
-    wanted: (state: KeyState) => boolean,
-    deadline: number,
-    signal: AbortSignal,
-  ): Promise<KeyState | undefined> {
-    return this.#keys.until(path, undefined, wanted, deadline, signal);
-  }
-
-  /** As `subscribeKey`, of all keys that begin with the prefix. */
+  /**
+   * Calls `subscriber` with all keys under the prefix, possibly along with others, as soon as they are known, and with
+   * every change, until the returned function is called.
+   */
   subscribePrefix(namespace: string, prefix: string, subscriber: (state: PrefixState) => void): () => void {
-    const root = this.#context.layout.config(namespace);
-    // No name holds a '?': observers of different prefixes in one directory are different.
-    return this.#prefixes.subscribe(`${root}?${prefix}`, { namespace, prefix }, subscriber);
+    const { layout } = this.#context;
+    const directory = parentKeyOf(prefix);
+    const path = directory === '' ? layout.config(namespace) : layout.configKey(namespace, directory);
+    const watched = this.#watched.get(path) ?? new WatchedPrefixes(namespace);
+    this.#watched.set(path, watched);
+    watched.add(prefix);
+    const unsubscribe = this.#prefixes.subscribe({ path, watched }, (state) => {
+      const isCovered = state.cover.some((one) => prefix.startsWith(one));
+      if (isCovered || state.refused?.prefix === prefix) subscriber(state);
+    });
+    let subscribed = true;
+    return () => {
+      if (!subscribed) return;
+      subscribed = false;
+      unsubscribe();
+      watched.remove(prefix);
+      if (watched.size === 0) this.#watched.delete(path);
+    };
   }
-}
-
-async function lookAtKey(control: ControlSession, path: string, look: Look<KeyState>): Promise<LookResult> {
-  const { value: node, watch } = await control.watches.getData(path, look.wake, look.deadline);
-  look.keep(watch);
-  if (node === undefined) {
-    const absent = await control.watches.exists(path, look.wake, look.deadline);
-    look.keep(absent.watch);
-    if (absent.value !== undefined) return 'again';
-  }
-  const value = node === undefined ? undefined : decodeNode(node).value;
-  look.publish({ etag: value?.etag ?? '', value });
-  return 'wait';
 }
 
 class PrefixLook {
-  readonly #context: Context;
-  readonly #subject: Prefix;
+  readonly #context: ListContext & { kept: WatchedKeys };
+  readonly #subject: PrefixSubject;
   readonly #look: Look<PrefixState>;
   /** Below the chroot: of the keys. */
   readonly #root: string;
   #keys: Map<string, KeySummary>;
-  /** Keys to be read again. */
-  #dirty = new Set<string>();
-  #reset = true;
+  /** What `#keys` are of. */
+  #cover: readonly string[];
+  /** Of `#keys`, taken from what the replica has. */
+  #taken = 0;
   /** Of the states so far. */
   #number: number;
-  #wake = (): void => undefined;
 
-  constructor(context: Context, subject: Prefix, look: Look<PrefixState>) {
+  constructor(context: ListContext & { kept: WatchedKeys }, subject: PrefixSubject, look: Look<PrefixState>) {
     this.#context = context;
     this.#subject = subject;
     this.#look = look;
-    this.#root = context.layout.config(subject.namespace);
+    this.#root = context.layout.config(subject.watched.namespace);
     this.#keys = new Map(look.known?.keys ?? []);
+    this.#cover = look.known?.cover ?? [];
     this.#number = Number(look.known?.etag ?? 0);
   }
 
-  /** As long as anybody looks, or until it fails. */
+  /** Runs while there are subscribers, or until it fails. */
   async run(): Promise<LookResult> {
-    const { prefix } = this.#subject;
-    const { signal } = this.#look;
-    const directory = prefix.includes('/') ? `${this.#root}/${prefix.slice(0, prefix.lastIndexOf('/'))}` : this.#root;
-    const { watches } = this.#context.control;
-    const onEvent = (event: WatchEvent): void => this.#take(event);
-    this.#look.keep(await watches.persistent(directory, 'persistent-recursive', onEvent, this.#look.deadline));
-    const onAbort = (): void => this.#wake();
-    signal.addEventListener('abort', onAbort, { once: true });
+    const { path, watched } = this.#subject;
+    const { control, kept } = this.#context;
     try {
-      while (!signal.aborted) {
-        const woken = new Promise<void>((resolve) => (this.#wake = resolve));
-        if (this.#reset) await this.#readAll();
-        else if (this.#dirty.size > 0) await this.#readDirty();
-        if (!this.#reset && this.#dirty.size === 0) await woken;
-      }
+      return await lookAtTree(control, path, this.#look, ({ changed, zk, again }) => {
+        watched.onChange = again;
+        return changed === undefined ? this.#readAll(zk.deadline) : this.#readChanged({ changed, zk, again });
+      });
     } finally {
-      signal.removeEventListener('abort', onAbort);
+      kept.take(0, this.#taken);
     }
-    return 'wait';
   }
 
-  #take({ type, path }: WatchEvent): void {
-    const relative = this.#context.control.relative(path);
-    if (type === 'reset') this.#reset = true;
-    else if (relative.startsWith(`${this.#root}/`)) this.#dirty.add(relative.slice(this.#root.length + 1));
-    this.#wake();
-  }
-
-  async #readAll(): Promise<void> {
-    const { namespace, prefix } = this.#subject;
-    this.#reset = false;
-    this.#dirty = new Set();
+  async #readAll(deadline: number): Promise<void> {
+    const { namespace, cover } = this.#subject.watched;
     const before = this.#keys;
     const keys = new Map<string, KeySummary>();
-    try {
-      const complete = await walkKeys(
-        this.#context,
-        namespace,
-        { prefix, after: undefined },
-        performance.now() + READ_MS,
-        (key, value) => {
-          keys.set(key, summaryOf(key, value));
-          return keys.size <= PREFIX_KEYS_MAX;
-        },
-      );
-      this.#keys = keys;
-      const gone = [...before.keys()].filter((key) => !keys.has(key));
-      const changed = [...keys.values()].filter(({ key, etag }) => before.get(key)?.etag !== etag);
-      this.#publish(complete, [
-        ...changed.map((now) => ({ key: now.key, now })),
-        ...gone.map((key) => ({ key, now: undefined })),
-      ]);
-    } catch (error) {
-      this.#reset = true;
-      throw error;
-    }
+    const counts = new Map<string, number>();
+    let refused: PrefixState['refused'];
+    const walk = { prefixes: cover, after: undefined, shows: () => true };
+    await walkKeys(this.#context, namespace, walk, deadline, (key, summary) => {
+      if (summary === undefined) return true;
+      const prefix = cover.find((one) => key.startsWith(one)) as string;
+      const count = (counts.get(prefix) ?? 0) + 1;
+      counts.set(prefix, count);
+      if (count > PREFIX_KEYS_MAX) refused = { prefix, error: tooManyKeys(prefix) };
+      else if (keys.size >= this.#taken && !this.#keep(keys.size + 1))
+        refused = { prefix, error: tooManyWatched(this.#context.kept.max) };
+      else keys.set(key, summary);
+      return refused === undefined;
+    });
+    // The subscribers of that prefix leave, and then the others are read again: until then their state stays.
+    this.#keep(refused === undefined ? keys.size : before.size);
+    if (refused !== undefined) return this.#publish([], refused);
+    const isNew = cover !== this.#cover;
+    this.#keys = keys;
+    this.#cover = cover;
+    const gone = [...before.keys()].filter((key) => !keys.has(key));
+    const changed = [...keys.values()].filter(({ key, etag }) => before.get(key)?.etag !== etag);
+    const changes = [...changed.map((now) => ({ key: now.key, now })), ...gone.map((key) => ({ key, now: undefined }))];
+    // The first state is told also when it is empty, and a later one when nothing was missed is not.
+    if (isNew || changes.length > 0) this.#publish(changes);
   }
 
-  async #readDirty(): Promise<void> {
-    const { control, layout } = this.#context;
-    const { namespace, prefix } = this.#subject;
-    const dirty = [...this.#dirty].filter((key) => key.startsWith(prefix));
-    this.#dirty = new Set();
-    const deadline = performance.now() + READ_MS;
-    const nodes = await Promise.all(
-      dirty.map((key) => unless(control.getData(layout.configKey(namespace, key), deadline), 'NO_NODE')),
-    );
+  async #readChanged({ changed, zk, again }: TreeReading & { changed: readonly string[] }): Promise<void> {
+    const dirty = changed
+      .filter((path) => path.startsWith(`${this.#root}/`))
+      .map((path) => path.slice(this.#root.length + 1))
+      .filter((key) => this.#cover.some((prefix) => key.startsWith(prefix)));
+    const read = await Promise.all(dirty.map((key) => this.#read(key, zk.deadline)));
     const changes: KeyChange[] = [];
-    for (const [i, node] of nodes.entries()) {
+    const grown = new Set<string>();
+    for (const [i, now] of read.entries()) {
       const key = dirty[i] as string;
-      const value = node === undefined ? undefined : decodeNode(node).value;
-      const now = value === undefined ? undefined : summaryOf(key, value);
-      if (now?.etag === this.#keys.get(key)?.etag) continue;
+      const known = this.#keys.get(key);
+      if (now?.etag === known?.etag) continue;
+      if (known === undefined) grown.add(this.#cover.find((prefix) => key.startsWith(prefix)) as string);
       if (now === undefined) this.#keys.delete(key);
       else this.#keys.set(key, now);
       changes.push({ key, now });
     }
-    if (changes.length > 0) this.#publish(this.#keys.size <= PREFIX_KEYS_MAX, changes);
+    // Read again, it is found which prefix has too many.
+    if (!this.#keep(this.#keys.size)) again();
+    const full = [...grown].find((prefix) => this.#hasTooMany(prefix));
+    const refused = full === undefined ? undefined : { prefix: full, error: tooManyKeys(full) };
+    if (changes.length > 0) this.#publish(changes, refused);
   }
 
-  #publish(complete: boolean, changes: readonly KeyChange[]): void {
-    // The first state is told also when it is empty, and a later one when nothing was missed is not.
-    if (this.#number > 0 && complete && changes.length === 0) return;
+  #hasTooMany(prefix: string): boolean {
+    if (this.#keys.size <= PREFIX_KEYS_MAX) return false;
+    let count = 0;
+    for (const key of this.#keys.keys()) if (key.startsWith(prefix)) count += 1;
+    return count > PREFIX_KEYS_MAX;
+  }
+
+  async #read(key: string, deadline: number): Promise<KeySummary | undefined> {
+    const { control, layout, summaries } = this.#context;
+    const path = layout.configKey(this.#subject.watched.namespace, key);
+    const stat = await control.exists(path, deadline);
+    return stat === undefined ? undefined : summaries.read(path, key, stat, deadline);
+  }
+
+  /** @returns whether the replica has room for so many */
+  #keep(count: number): boolean {
+    if (!this.#context.kept.take(count, this.#taken)) return false;
+    this.#taken = count;
+    return true;
+  }
+
+  #publish(changes: readonly KeyChange[], refused?: PrefixState['refused']): void {
     this.#number += 1;
-    this.#look.publish({ etag: String(this.#number), keys: complete ? this.#keys : undefined, changes });
+    this.#look.publish({ etag: String(this.#number), keys: this.#keys, cover: this.#cover, changes, refused });
   }
-}
-
-/** What a stream of too many keys ends with. */
-export function tooManyKeys(prefix: string): PosternError {
-  return new PosternError(
-    'invalid',
-    `More than ${PREFIX_KEYS_MAX} keys begin with "${prefix}"; watch a longer prefix.`,
-    { members: { field: 'prefix', in: 'query', maxKeys: PREFIX_KEYS_MAX } },
-  );
 }

@@ -1,19 +1,18 @@
 /**
- * What a write of one or several keys comes to: a pure decision over what was read of them, as the operations of one transaction.
+ * Plans a write of one or several keys: a pure decision from what was read of them to the operations of one
+ * transaction.
  */
 import { PosternError } from '../../errors.js';
 import type { MultiOperation, MultiResult } from '../../zookeeper/operations.js';
 import { parentOf } from '../../zookeeper/paths.js';
 import { withMark, type Attempt } from '../marks.js';
+import { hasEtag, type ETags } from '../etags.js';
 import { encodeTombstone, encodeValue, etagOf, type ConfigNode } from './entry.js';
-
-/** ETags without quotes, of which one must be that of the value; `*` is any. */
-export type ETags = readonly string[] | '*';
 
 interface Conditions {
   key: string;
   ifMatch?: ETags | undefined;
-  /** There must be no such key. */
+  /** The key must not exist. */
   ifAbsent?: boolean | undefined;
 }
 
@@ -27,11 +26,14 @@ export interface Written {
   type: ConfigOperation['type'];
   key: string;
   status: 200 | 201 | 204;
-  /** Of the value that is there now. Undefined where there is none, and where a repeat finds that too many writes came after it. */
+  /**
+   * Of the value that is there now. Undefined where there is none, and where a repeat finds that too many writes came
+   * after it.
+   */
   etag: string | undefined;
 }
 
-/** What was read: of each key its path and its node, and which directories above them are missing. */
+/** What was read: the path and node of each key, and which directories above them are missing. */
 export interface ConfigReading {
   paths: ReadonlyMap<string, string>;
   nodes: ReadonlyMap<string, ConfigNode | undefined>;
@@ -40,7 +42,7 @@ export interface ConfigReading {
 
 export interface Plan {
   transaction: MultiOperation[];
-  /** What the caller is told when the transaction has happened. */
+  /** The results for the caller once the transaction has been done. */
   written(results: readonly MultiResult[]): Written[];
 }
 
@@ -103,7 +105,10 @@ export function planWrite(operations: readonly ConfigOperation[], reading: Confi
   };
 }
 
-/** What this attempt was told when it happened, if it has: every node that it wrote says so. @throws PosternError as `findMark` */
+/**
+ * What this attempt was told when it happened, if it has: every node that it wrote says so.
+ * @throws PosternError as `findMark`
+ */
 export function recallWrite(
   operations: readonly ConfigOperation[],
   { nodes }: ConfigReading,
@@ -136,7 +141,7 @@ function checkConditions(operation: ConfigOperation, node: ConfigNode | undefine
   if (ifAbsent === true && value !== undefined) throw mismatch(`exists, with the ETag "${value.etag}"`);
   if (ifMatch !== undefined) {
     if (value === undefined) throw mismatch('does not exist');
-    if (ifMatch !== '*' && !ifMatch.includes(value.etag)) throw mismatch(`has the ETag "${value.etag}"`);
+    if (!hasEtag(ifMatch, value.etag)) throw mismatch(`has the ETag "${value.etag}"`);
   }
   if (value !== undefined || type === 'put') return;
   if (type === 'delete')

@@ -1,116 +1,133 @@
-/** What everybody may see of the configuration: one key, or all below a prefix. Up to date: read after a `sync`, unless asked otherwise. */
-import type { Page } from '../../page.js';
-import { fullJitter, pause } from '../../time.js';
-import { isTransient, unless } from '../../zookeeper/errors.js';
-import type { NodeData } from '../../zookeeper/operations.js';
+/**
+ * The public view of the configuration: one key, read behind a quorum unless asked otherwise, or all keys below a
+ * prefix, read after a `sync`.
+ */
+import { countWhile, type Page, type PageEnd } from '../../page.js';
+import { unless } from '../../zookeeper/errors.js';
+import type { Stat } from '../../zookeeper/operations.js';
 import type { Coordination } from '../coordination.js';
-import { SharedReadings } from '../shared-readings.js';
 import { decodeNode, type ConfigValue } from './entry.js';
-
-/** A key without its bytes. */
-export interface KeySummary {
-  key: string;
-  etag: string;
-  contentType: string;
-  bytes: number;
-  modifiedAt: number;
-}
+import type { KeySummaries, KeySummary } from './summaries.js';
 
 type Context = Pick<Coordination, 'control' | 'layout'>;
 
-const AT_ONCE = 32;
-const RETRY_BASE_MS = 20;
-const RETRY_CAP_MS = 1_000;
-
-export class ConfigReadings {
-  readonly #control: Context['control'];
-  readonly #readings = new SharedReadings<ConfigValue | undefined>('the reading of the key');
-
-  constructor({ control }: Pick<Context, 'control'>) {
-    this.#control = control;
-  }
-
-  /** @param since monotonic: the reading must not have been begun before. @returns undefined when there is no such key */
-  read(path: string, since: number, deadline: number): Promise<ConfigValue | undefined> {
-    return this.#readings.read(path, since, deadline, async (shared) => {
-      for (let tries = 0; ; tries += 1) {
-        try {
-          const [, value] = await Promise.all([this.#control.sync(path, shared), this.readStale(path, shared)]);
-          return value;
-        } catch (error) {
-          // Whoever has waited for long shall not be sent away because the connection was lost in the last moment.
-          if (!isTransient(error) || performance.now() >= shared) throw error;
-          await pause(fullJitter(tries, RETRY_BASE_MS, RETRY_CAP_MS));
-        }
-      }
-    });
-  }
-
-  /** As the server at hand knows it. */
-  async readStale(path: string, deadline: number): Promise<ConfigValue | undefined> {
-    const node = await unless(this.#control.getData(path, deadline), 'NO_NODE');
-    return node === undefined ? undefined : decodeNode(node).value;
-  }
+export interface ListContext extends Context {
+  summaries: KeySummaries;
 }
 
-export function summaryOf(key: string, { etag, contentType, bytes, modifiedAt }: ConfigValue): KeySummary {
-  return { key, etag, contentType, bytes: bytes.length, modifiedAt };
+const AT_ONCE = 64;
+/**
+ * The most znodes that one page reads: many may be recently deleted, or hidden from the caller. The page ends there,
+ * however few keys it has.
+ */
+const LOOKED_MAX = 1_000;
+
+/** As the server at hand knows it. @returns undefined when there is no such key */
+export async function readKeyStale(
+  control: Context['control'],
+  path: string,
+  deadline: number,
+): Promise<ConfigValue | undefined> {
+  const node = await unless(control.getData(path, deadline), 'NO_NODE');
+  return node === undefined ? undefined : decodeNode(node).value;
 }
 
-/** Keys in the order of the tree: by their names level by level, each before those below it. */
+/** Keys in tree order: by name level by level, each before those below it. */
 export async function listKeys(
-  context: Context,
+  context: ListContext,
   namespace: string,
   page: Page,
   deadline: number,
   stale: boolean,
-): Promise<{ items: KeySummary[]; next: string | undefined }> {
+): Promise<{ items: KeySummary[]; next: PageEnd | undefined }> {
   const items: KeySummary[] = [];
   if (!stale) await context.control.sync(context.layout.config(namespace), deadline);
-  const full = await walkKeys(context, namespace, page, deadline, (key, value) => {
-    if (page.shows(key)) items.push(summaryOf(key, value));
-    return items.length <= page.limit;
+  let looked = 0;
+  let end: PageEnd | undefined;
+  await walkKeys(context, namespace, { ...page, prefixes: [page.prefix] }, deadline, (key, summary) => {
+    if (summary !== undefined && items.length === page.limit) {
+      // Not the last key read: the caller may not be allowed to know it.
+      end = { at: items.at(-1)?.key as string, secret: false };
+      return false;
+    }
+    if (summary !== undefined) items.push(summary);
+    looked += 1;
+    if (looked < LOOKED_MAX) return true;
+    end = { at: key, secret: true };
+    return false;
   });
-  if (!full) items.pop();
-  return { items, next: full ? undefined : items.at(-1)?.key };
+  return { items, next: end };
 }
 
-/** Goes over the keys of a prefix, until `visit` returns false. @returns whether it came to the end */
+export interface Walk {
+  /** The keys that begin with one of these. */
+  readonly prefixes: readonly string[];
+  readonly after: string | undefined;
+  /** Of the others nothing is read. */
+  readonly shows: (key: string) => boolean;
+}
+
+/**
+ * Visits the keys, including those without a value, until `visit` returns false.
+ * @returns whether it came to the end
+ */
 export async function walkKeys(
-  { control, layout }: Context,
+  { control, layout, summaries }: ListContext,
   namespace: string,
-  { prefix, after }: Pick<Page, 'prefix' | 'after'>,
+  { prefixes, after, shows }: Walk,
   deadline: number,
-  visit: (key: string, value: ConfigValue) => boolean,
+  visit: (key: string, summary: KeySummary | undefined) => boolean,
 ): Promise<boolean> {
   const behind = after?.split('/');
+  const leadsTo = (key: string): boolean =>
+    prefixes.some((prefix) => key.startsWith(prefix) || prefix.startsWith(`${key}/`));
+  const wants = (key: string): boolean =>
+    prefixes.some((prefix) => key.startsWith(prefix)) && (after === undefined || compareKeys(key, after) > 0);
+  const look = async (key: string): Promise<{ stat: Stat; summary: KeySummary | undefined } | undefined> => {
+    const path = layout.configKey(namespace, key);
+    const stat = await control.exists(path, deadline);
+    if (stat === undefined) return undefined;
+    const isRead = wants(key) && shows(key);
+    return { stat, summary: isRead ? await summaries.read(path, key, stat, deadline) : undefined };
+  };
   /** @param key of the directory; empty for the root */
   const below = async (key: string): Promise<boolean> => {
     const path = key === '' ? layout.config(namespace) : layout.configKey(namespace, key);
-    const listing = await unless(control.getChildren(path, deadline), 'NO_NODE');
-    const keys = (listing?.children ?? [])
-      .sort()
-      .map((name) => (key === '' ? name : `${key}/${name}`))
-      .filter((one) => (one.startsWith(prefix) || prefix.startsWith(`${one}/`)) && !isBefore(one, behind));
-    for (let i = 0; i < keys.length; i += AT_ONCE) {
-      const batch = keys.slice(i, i + AT_ONCE);
-      const nodes = await Promise.all(
-        batch.map((one) => unless(control.getData(layout.configKey(namespace, one), deadline), 'NO_NODE')),
-      );
-      for (const [j, node] of nodes.entries()) {
-        if (node !== undefined && !(await at(batch[j] as string, node))) return false;
+    const names = (await control.getNames(path, deadline)).sorted;
+    const keyOf = (name: string): string => (key === '' ? name : `${key}/${name}`);
+    // Not all are looked at for the few of one page.
+    let next = countWhile(names, (name) => isBefore(keyOf(name), behind));
+    while (next < names.length) {
+      const batch: string[] = [];
+      for (; next < names.length && batch.length < AT_ONCE; next += 1) {
+        const one = keyOf(names[next] as string);
+        if (leadsTo(one)) batch.push(one);
+      }
+      const looks = await Promise.all(batch.map(look));
+      for (const [j, looked] of looks.entries()) {
+        if (looked === undefined) continue;
+        const at = batch[j] as string;
+        if (wants(at) && !visit(at, looked.summary)) return false;
+        if (looked.stat.numChildren > 0 && !(await below(at))) return false;
       }
     }
     return true;
   };
-  const at = async (key: string, node: NodeData): Promise<boolean> => {
-    const { value } = decodeNode(node);
-    const wanted = key.startsWith(prefix) && (after === undefined || compareKeys(key, after) > 0);
-    if (value !== undefined && wanted && !visit(key, value)) return false;
-    return node.stat.numChildren === 0 || below(key);
-  };
-  const root = prefix.includes('/') ? prefix.slice(0, prefix.lastIndexOf('/')) : '';
-  return below(root);
+  return below(directoryOf(prefixes));
+}
+
+/** The deepest directory that has all keys of the prefixes; empty for the root. */
+function directoryOf(prefixes: readonly string[]): string {
+  const [first = '', ...others] = prefixes;
+  let directory = parentKeyOf(first);
+  while (others.some((prefix) => directory !== '' && !prefix.startsWith(`${directory}/`)))
+    directory = parentKeyOf(directory);
+  return directory;
+}
+
+/** Of a key or a prefix: the directory in which it is; empty for the root. */
+export function parentKeyOf(key: string): string {
+  return key.slice(0, Math.max(0, key.lastIndexOf('/')));
 }
 
 /** Negative when `a` comes first: level by level, each key before those below it. */

@@ -1,20 +1,22 @@
 /**
- * Writes of one or several keys, all or none: read, decide (`plan.ts`), one transaction; again when somebody else wrote in between, or when
- * its answer was lost. The walk through is in `entry.ts`.
+ * Writes one or several keys, all or none: read, decide (`plan.ts`), one transaction; repeated if somebody else wrote
+ * in between, or if its answer was lost. `entry.ts` walks through it.
  *
- * Within a replica the writes of one key take turns, so what fails and is tried again is what other replicas wrote in between, and one
- * of them got on.
+ * Within a replica the writes of one key take turns, so only writes of other replicas cause a retry, and then one of
+ * those has made progress.
  */
 import { isPosternError, PosternError } from '../../errors.js';
 import type { ConfigWriteOutcome } from '../../metrics/metrics.js';
-import { fullJitter, pause } from '../../time.js';
-import { isReason, isTransient, mayBeApplied, unless } from '../../zookeeper/errors.js';
+import type { Requester } from '../../time.js';
+import type { BoundClient } from '../../zookeeper/bound.js';
+import { isReason, isTransient, mayBeApplied } from '../../zookeeper/errors.js';
 import type { MultiOperation } from '../../zookeeper/operations.js';
 import { parentOf } from '../../zookeeper/paths.js';
+import { retrying } from '../../zookeeper/retrying.js';
 import type { Coordination } from '../coordination.js';
-import { checkOfGuard, type Guard } from '../guard.js';
+import { checkOfGuard, type Guard } from '../line/guard.js';
 import { findMark, MARKS_MAX, type Attempt } from '../marks.js';
-import { Turns } from '../turns.js';
+import { Turns } from '../waiting/turns.js';
 import { decodeNode, VALUE_BYTES_MAX, type ConfigNode } from './entry.js';
 import { planWrite, recallWrite, type ConfigOperation, type ConfigReading, type Written } from './plan.js';
 
@@ -26,6 +28,7 @@ export interface ConfigWrite {
   attempt: Attempt;
   /** Monotonic. */
   deadline: number;
+  requester: Requester;
 }
 
 /** A packet above 1 048 575 bytes makes ZooKeeper hang up (jute.maxbuffer); this leaves room for its frame. */
@@ -33,9 +36,8 @@ export const TRANSACTION_BYTES_MAX = 1_030_000;
 /** Of one operation, beside its path and data: its header, the access list, the chroot. */
 const OPERATION_BYTES = 256;
 
-const RETRY_BASE_MS = 2;
-const RETRY_CAP_MS = 250;
-/** What somebody else's write, or housekeeping, makes of ours: to be decided anew. */
+const REFUSALS = ['version-mismatch', 'not-found', 'fencing-token-stale'] as const;
+/** Failures caused by another write, or by housekeeping: decide again. */
 const OVERTAKEN = ['BAD_VERSION', 'NODE_EXISTS', 'NO_NODE', 'NOT_EMPTY'] as const;
 
 export class ConfigWriter {
@@ -52,8 +54,9 @@ export class ConfigWriter {
   }
 
   /**
-   * @returns what became of each operation, in their order
-   * @throws PosternError `version-mismatch`, `fencing-token-stale`, `not-found`, `too-large`, `conflict` when others wrote all the time, NoReplyError
+   * @returns the result of each operation, in order
+   * @throws PosternError `version-mismatch`, `fencing-token-stale`, `not-found`, `too-large`, `conflict` when others
+   *   wrote all the time, NoReplyError
    */
   async write(write: ConfigWrite): Promise<Written[]> {
     const { layout, metrics } = this.#context;
@@ -76,39 +79,49 @@ export class ConfigWriter {
     write: ConfigWrite,
     paths: ReadonlyMap<string, string>,
   ): Promise<{ written: Written[]; repeated: boolean }> {
-    const { control } = this.#context;
-    const { namespace, operations, guard, attempt, deadline } = write;
-    /** What was read before a transaction of ours that was not answered. */
-    let lost: { error: Error; reading: ConfigReading } | undefined;
-    for (let tries = 0; ; tries += 1) {
-      let reading: ConfigReading | undefined;
-      try {
-        reading = await this.#read(namespace, paths, deadline);
-        const recalled = recallWrite(operations, reading, ({ marks }) => findMark(marks, attempt));
-        if (recalled !== undefined) return { written: recalled, repeated: lost === undefined };
-        // So many writes since that ours may have been among them and left no trace: nobody knows.
-        if (lost !== undefined && mayBeForgotten(operations, lost.reading, reading)) throw forgotten(lost.error);
-        const checks = guard === undefined ? [] : [await checkOfGuard(this.#context, namespace, guard, deadline)];
-        const plan = planWrite(operations, reading, attempt);
-        checkSize(plan.transaction);
-        const results = await control.multi([...checks, ...plan.transaction], deadline);
-        return { written: plan.written(results.slice(checks.length)), repeated: false };
-      } catch (error) {
-        if (reading !== undefined && mayBeApplied(error)) lost = { error: error as Error, reading };
-        else if (!isReason(error, ...OVERTAKEN) && !isTransient(error)) throw error;
-        if (performance.now() >= deadline) throw lost?.error ?? (isTransient(error) ? error : busy(operations));
-        await pause(fullJitter(tries, RETRY_BASE_MS, RETRY_CAP_MS));
-      }
+    const { namespace, operations, guard, attempt, deadline, requester } = write;
+    const zk = this.#context.control.until(deadline);
+    const writing = this.#context.control.writingFor(requester);
+    /** Our last transaction without a reply, and what was read before it. */
+    let lost = undefined as { error: Error; reading: ConfigReading } | undefined;
+    const once = async (): Promise<{ written: Written[]; repeated: boolean }> => {
+      const reading = await this.#read(namespace, paths, zk);
+      const recalled = recallWrite(operations, reading, ({ marks }) => findMark(marks, attempt));
+      if (recalled !== undefined) return { written: recalled, repeated: lost === undefined };
+      // So many writes have followed that this one may have been among them and lost its mark: nobody knows.
+      if (lost !== undefined && mayBeForgotten(operations, lost.reading, reading)) throw forgotten(lost.error);
+      const checks = guard === undefined ? [] : [await checkOfGuard(this.#context, namespace, guard, deadline)];
+      const plan = planWrite(operations, reading, attempt);
+      checkSize(plan.transaction);
+      if (lost === undefined) await admitKeys(this.#context, namespace, plan.transaction, deadline);
+      const results = await writing.multi([...checks, ...plan.transaction], deadline).catch((error: unknown) => {
+        if (mayBeApplied(error)) lost = { error: error as Error, reading };
+        throw error;
+      });
+      return { written: plan.written(results.slice(checks.length)), repeated: false };
+    };
+    let proven = false;
+    const attempts = (): ReturnType<typeof once> =>
+      once().catch(async (error: unknown) => {
+        if (proven || !isRefusal(error)) throw error;
+        // Perhaps refused from old state, by a leader that was replaced: ask a quorum, then decide again.
+        proven = await zk.fresh(() => Promise.resolve(true));
+        return once();
+      });
+    try {
+      return await retrying(deadline, attempts, isOvertaken);
+    } catch (error) {
+      if (!isOvertaken(error)) throw error;
+      throw lost?.error ?? (isTransient(error) ? error : busy(operations));
     }
   }
 
   /** The keys as they are now, and of those that are missing which directories above them are missing too. */
-  async #read(namespace: string, paths: ReadonlyMap<string, string>, deadline: number): Promise<ConfigReading> {
-    const { control, layout } = this.#context;
-    const root = layout.config(namespace);
+  async #read(namespace: string, paths: ReadonlyMap<string, string>, zk: BoundClient): Promise<ConfigReading> {
+    const { layout } = this.#context;
     const [, ...read] = await Promise.all([
-      control.sync(root, deadline),
-      ...[...paths.values()].map((path) => unless(control.getData(path, deadline), 'NO_NODE')),
+      zk.sync(layout.config(namespace)),
+      ...[...paths.values()].map((path) => zk.find(path)),
     ]);
     const nodes = new Map<string, ConfigNode | undefined>();
     const above = new Set<string>();
@@ -120,8 +133,33 @@ export class ConfigWriter {
         above.add(parent);
     }
     const directories = [...above];
-    const found = await Promise.all(directories.map((path) => control.exists(path, deadline)));
+    const found = await Promise.all(directories.map((path) => zk.exists(path)));
     return { paths, nodes, missing: new Set(directories.filter((_, i) => found[i] === undefined)) };
+  }
+}
+
+/** Worth another attempt: decide again, or ask again. */
+function isOvertaken(error: unknown): boolean {
+  return isReason(error, ...OVERTAKEN) || isTransient(error);
+}
+
+/** Decided by what was read. */
+function isRefusal(error: unknown): boolean {
+  return REFUSALS.some((code) => isPosternError(error, code));
+}
+
+/** Keys and directories that are made count in the directory that they are made in. */
+async function admitKeys(
+  { names, layout }: Coordination,
+  namespace: string,
+  transaction: readonly MultiOperation[],
+  deadline: number,
+): Promise<void> {
+  const inside = `${layout.config(namespace)}/`;
+  const removed = new Set(transaction.flatMap((operation) => (operation.type === 'delete' ? [operation.path] : [])));
+  for (const { type, path } of transaction) {
+    if (type === 'create') await names.admitNamespace(path, deadline);
+    if (type === 'create' && path.startsWith(inside) && !removed.has(path)) await names.admit(parentOf(path), deadline);
   }
 }
 
@@ -157,7 +195,8 @@ function mayBeForgotten(operations: readonly ConfigOperation[], before: ConfigRe
     if (type === 'check') return true;
     const old = before.nodes.get(key);
     const node = now.nodes.get(key);
-    // Not there before and not now: nothing was made, for what is deleted leaves a tombstone longer than any request lasts.
+    // Not there before and not now: nothing was made, for what is deleted leaves a tombstone longer than any request
+    // lasts.
     if (node === undefined) return old !== undefined;
     if (old === undefined) return node.version >= MARKS_MAX;
     return node.czxid !== old.czxid || node.version > old.version + MARKS_MAX;

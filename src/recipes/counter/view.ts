@@ -1,49 +1,34 @@
-/** What everybody may see of counters. Up to date: read after a `sync`, unless asked otherwise. */
-import { pageOfNames, type Page } from '../../page.js';
-import { unless } from '../../zookeeper/errors.js';
-import type { Coordination } from '../coordination.js';
-import { readNodes } from '../read-nodes.js';
-import { decodeCounter, valueOf } from './counter.js';
-import { counterEtag, UNUSED_COUNTER, type CounterState } from './observers.js';
+/**
+ * The public view of counters. One is read behind a quorum, unless asked otherwise, a list of them after a `sync`.
+ */
+import type { Page } from '../../page.js';
+import type { BoundClient } from '../../zookeeper/bound.js';
+import { readNodes } from '../../zookeeper/read-nodes.js';
+import { decodeCounter, stateOf, UNUSED_COUNTER, type CounterState } from './counter.js';
 
-type Context = Pick<Coordination, 'control' | 'layout'>;
-
-/** One that was never used is 0. */
-export async function readCounter(
-  { control, layout }: Context,
-  namespace: string,
-  name: string,
-  deadline: number,
-  stale: boolean,
-): Promise<CounterState> {
-  const path = layout.counter(namespace, name);
-  const [, node] = await Promise.all([
-    stale ? undefined : control.sync(path, deadline),
-    unless(control.getData(path, deadline), 'NO_NODE'),
-  ]);
-  return node === undefined ? UNUSED_COUNTER : { value: decodeCounter(name, node).value, etag: counterEtag(node.stat) };
+/** As the server at hand knows it. One that was never used, or was deleted, is 0. */
+export async function readCounterStale(zk: BoundClient, name: string, path: string): Promise<CounterState> {
+  const node = await zk.find(path);
+  return node === undefined ? UNUSED_COUNTER : decodeCounter(name, node).state;
 }
 
-/** Counters that were used, in the order of their names. */
+/** Counters that exist, in the order of their names. A page has fewer where some were deleted lately. */
 export async function listCounters(
-  { control, layout }: Context,
-  namespace: string,
+  zk: BoundClient,
+  parent: string,
   page: Page,
-  deadline: number,
   stale: boolean,
 ): Promise<{ items: { name: string; value: number }[]; next: string | undefined }> {
-  const parent = layout.counters(namespace);
-  if (!stale) await control.sync(parent, deadline);
-  const names = pageOfNames((await unless(control.getChildren(parent, deadline), 'NO_NODE'))?.children ?? [], page);
+  if (!stale) await zk.sync(parent);
+  const names = (await zk.names(parent)).page(page);
   const shown = names.slice(0, page.limit);
   const nodes = await readNodes(
-    control,
-    shown.map((name) => layout.counter(namespace, name)),
-    deadline,
+    zk,
+    shown.map((name) => `${parent}/${name}`),
   );
   const items = nodes.flatMap((node, i) => {
-    const value = node === undefined ? undefined : valueOf(node.data);
-    return value === undefined ? [] : [{ name: shown[i] as string, value }];
+    const state = node === undefined ? undefined : stateOf(node);
+    return state?.exists === true ? [{ name: shown[i] as string, value: state.value }] : [];
   });
   return { items, next: names.length > page.limit ? shown.at(-1) : undefined };
 }

@@ -1,19 +1,24 @@
-/** Operations on counters, in batches: one transaction at a time per counter and replica. The walk through is in `counter.ts`. */
-import { PosternError } from '../../errors.js';
+/**
+ * Operations on counters, in batches: one transaction at a time per counter and replica. `counter.ts` walks through it.
+ */
+import { ClientGoneError, PosternError } from '../../errors.js';
 import type { CounterOutcome } from '../../metrics/metrics.js';
-import { fullJitter, pause } from '../../time.js';
-import { isReason, isTransient, mayBeApplied, NoReplyError, unless } from '../../zookeeper/errors.js';
+import { fullJitter, pause, type Requester } from '../../time.js';
+import type { BoundClient } from '../../zookeeper/bound.js';
+import { isReason, isTransient, mayBeApplied, NoReplyError } from '../../zookeeper/errors.js';
 import type { MultiOperation } from '../../zookeeper/operations.js';
 import { parentOf } from '../../zookeeper/paths.js';
 import type { Coordination } from '../coordination.js';
 import { checkSame, MARKS_MAX, newAttempt, withMark, type Attempt } from '../marks.js';
-import { readNodes } from '../read-nodes.js';
+import { readNodes } from '../../zookeeper/read-nodes.js';
 import {
   applyOperation,
   decodeCounter,
   decodeOperationMark,
   encodeCounter,
   encodeOperationMark,
+  UNUSED_COUNTER,
+  type Counter,
   type CounterNode,
   type CounterOperation,
   type OperationMark,
@@ -23,10 +28,11 @@ export interface CounterRequest {
   namespace: string;
   name: string;
   operation: CounterOperation;
-  /** Of the requestId; without one nothing tells a repeat. */
+  /** From the requestId; without one, repetitions are not recognised. */
   attempt: Attempt | undefined;
   /** Monotonic. */
   deadline: number;
+  requester: Requester;
 }
 
 /** Each may bring a mark of about 200 bytes: far below what a packet may have. */
@@ -69,6 +75,12 @@ class Pending {
     this.#settle(unknown ? 'unknown' : 'refused', () => this.#reject(error));
   }
 
+  /** Whether it must still be done: an operation that nobody waits for is left out of transactions not yet sent. */
+  get open(): boolean {
+    if (!this.settled && this.request.requester.gone) this.fail(new ClientGoneError(THE_CHANGE));
+    return !this.settled;
+  }
+
   #settle(outcome: CounterOutcome, settle: () => void): void {
     if (this.settled) return;
     this.settled = true;
@@ -78,7 +90,7 @@ class Pending {
   }
 }
 
-/** What a transaction would make of the counter, and tell each operation. */
+/** A planned transaction: the counter after it, and the result of each operation. */
 interface Batch {
   transaction: MultiOperation[];
   /** In the order of the operations. */
@@ -120,7 +132,7 @@ export class CounterWriter {
   /** One batch after the other, until nobody waits. */
   async #work(path: string, name: string): Promise<void> {
     const queue = this.#queues.get(path) as Pending[];
-    // Those that arrive in the same moment are in the first batch together.
+    // Operations that arrive at the same moment form the first batch together.
     await Promise.resolve();
     while (queue.length > 0) {
       const batch = queue.splice(0, BATCH_MAX);
@@ -135,74 +147,82 @@ export class CounterWriter {
   }
 
   async #untilSettled(path: string, name: string, batch: readonly Pending[]): Promise<void> {
-    const { control, metrics } = this.#context;
-    const deadline = Math.max(...batch.map(({ request }) => request.deadline));
-    /** Transactions that were not answered, by the mark that each would have left. Of those at one version one can have happened. */
+    const { control, metrics, names } = this.#context;
+    const zk = control.until(Math.max(...batch.map(({ request }) => request.deadline)));
+    /**
+     * Transactions that were not answered, by the mark that each would have left. Of those at one version one can have
+     * happened.
+     */
     const lost = new Map<string, Batch>();
+    let proven = false;
     for (let tries = 0; ; tries += 1) {
-      const open = batch.filter(({ settled }) => !settled);
+      const open = batch.filter((pending) => pending.open);
       if (open.length === 0) return;
       const attempt = newAttempt();
       let planned: Batch | undefined;
       try {
-        const { counter, marks } = await this.#read(path, name, open, deadline);
+        const { counter, marks } = await read(zk, path, name, open);
+        // Before planning, drop operations whose deadline has passed. Earlier transactions may have arrived by now.
+        const makes = open.some(({ request }) => request.operation.type !== 'delete');
+        if (counter === undefined && makes && lost.size === 0) await names.admit(parentOf(path), zk.deadline);
         for (const [id, sent] of lost) {
           if (counter?.marks.some((mark) => mark.id === id) === true) settle(sent);
           else if ((counter?.version ?? -1) > sent.version + MARKS_MAX) giveUp(sent);
         }
         planned = plan(path, name, recall(open, marks), counter, attempt);
+        if (planned.transaction.length === 0 && planned.results.length > 0 && !proven) {
+          // All are refused, and no write stands behind what was read.
+          proven = await zk.fresh(() => Promise.resolve(true));
+          continue;
+        }
         if (planned.transaction.length > 0) {
           for (const { pending } of planned.results) pending.sent = true;
-          await control.multi(planned.transaction, deadline);
+          await zk.multi(planned.transaction);
           metrics.counterTransactionsTotal.inc();
         }
         settle(planned);
       } catch (error) {
         if (planned !== undefined && mayBeApplied(error)) lost.set(attempt.id, planned);
-        else if (isReason(error, 'NO_NODE')) await this.#makeDirectories(planned, deadline);
-        else if (!isReason(error, 'BAD_VERSION', 'NODE_EXISTS') && !isTransient(error)) throw error;
+        else if (isReason(error, 'NO_NODE')) {
+          if (planned !== undefined && lost.size === 0) for (const { pending } of planned.results) pending.sent = false;
+          await makeDirectories(zk, planned);
+        } else if (!isReason(error, 'BAD_VERSION', 'NODE_EXISTS') && !isTransient(error)) throw error;
         // What was refused has not happened, and will not unless it is sent again.
         if (planned !== undefined && lost.size === 0) for (const { pending } of planned.results) pending.sent = false;
-        if (performance.now() >= deadline) throw isTransient(error) ? error : busy(name);
+        if (performance.now() >= zk.deadline) throw isTransient(error) ? error : busy(name);
         await pause(fullJitter(tries, RETRY_BASE_MS, RETRY_CAP_MS));
       }
     }
   }
+}
 
-  async #read(
-    path: string,
-    name: string,
-    open: readonly Pending[],
-    deadline: number,
-  ): Promise<{ counter: CounterNode | undefined; marks: Map<string, OperationMark> }> {
-    const { control } = this.#context;
-    const paths = [...new Set(open.flatMap(({ markPath }) => markPath ?? []))];
-    const [, node, found] = await Promise.all([
-      control.sync(path, deadline),
-      unless(control.getData(path, deadline), 'NO_NODE'),
-      readNodes(control, paths, deadline),
-    ]);
-    const marks = new Map<string, OperationMark>();
-    for (const [i, mark] of found.entries())
-      if (mark !== undefined) marks.set(paths[i] as string, decodeOperationMark(mark.data));
-    return { counter: node === undefined ? undefined : decodeCounter(name, node), marks };
-  }
+async function read(
+  zk: BoundClient,
+  path: string,
+  name: string,
+  open: readonly Pending[],
+): Promise<{ counter: CounterNode | undefined; marks: Map<string, OperationMark> }> {
+  const paths = [...new Set(open.flatMap(({ markPath }) => markPath ?? []))];
+  const [, node, found] = await Promise.all([zk.sync(path), zk.find(path), readNodes(zk, paths)]);
+  const marks = new Map<string, OperationMark>();
+  for (const [i, mark] of found.entries())
+    if (mark !== undefined) marks.set(paths[i] as string, decodeOperationMark(mark.data));
+  return { counter: node === undefined ? undefined : decodeCounter(name, node), marks };
+}
 
-  /** That of the counters, and those of the marks. */
-  async #makeDirectories(planned: Batch | undefined, deadline: number): Promise<void> {
-    const { control } = this.#context;
-    const creates = (planned?.transaction ?? []).filter(({ type }) => type === 'create');
-    for (const directory of new Set(creates.map(({ path }) => parentOf(path))))
-      await control.ensurePath(directory, deadline).catch((error: unknown) => {
-        if (!isTransient(error)) throw error;
-      });
-  }
+/** That of the counters, and those of the marks. */
+async function makeDirectories(zk: BoundClient, planned: Batch | undefined): Promise<void> {
+  const creates = (planned?.transaction ?? []).filter(({ type }) => type === 'create');
+  for (const directory of new Set(creates.map(({ path }) => parentOf(path))))
+    await zk.ensure(directory).catch((error: unknown) => {
+      if (!isTransient(error)) throw error;
+    });
 }
 
 /** Answers those that have happened before. @returns the others */
 function recall(open: readonly Pending[], marks: ReadonlyMap<string, OperationMark>): Pending[] {
   return open.filter((pending) => {
-    if (pending.settled) return false;
+    if (!pending.open) return false;
     const mark = pending.markPath === undefined ? undefined : marks.get(pending.markPath);
     if (mark === undefined) return true;
     answerRepeat(pending, mark);
@@ -213,7 +233,7 @@ function recall(open: readonly Pending[], marks: ReadonlyMap<string, OperationMa
 function answerRepeat(pending: Pending, { value, fingerprint }: OperationMark): void {
   const attempt = pending.request.attempt as Attempt;
   try {
-    checkSame({ id: attempt.id, fingerprint }, attempt);
+    checkSame({ fingerprint }, attempt);
     pending.succeed(value, 'repeated');
   } catch (error) {
     pending.fail(error);
@@ -227,7 +247,7 @@ function plan(
   counter: CounterNode | undefined,
   attempt: Attempt,
 ): Batch {
-  let value = counter?.value ?? 0;
+  let state: Counter = counter?.state ?? UNUSED_COUNTER;
   const results: Batch['results'] = [];
   const marks: MultiOperation[] = [];
   const first = new Set<string>();
@@ -236,7 +256,8 @@ function plan(
     // A repeat that came with its first try is told after it, from the mark.
     if (markPath !== undefined && first.has(markPath)) continue;
     try {
-      value = applyOperation(name, value, request.operation);
+      state = applyOperation(name, state, request.operation);
+      const { value } = state;
       results.push({ pending, value });
       if (markPath === undefined) continue;
       first.add(markPath);
@@ -248,7 +269,7 @@ function plan(
   }
   const version = counter?.version ?? -1;
   if (results.every(({ error }) => error !== undefined)) return { transaction: [], results, version };
-  const data = encodeCounter(value, withMark(counter?.marks ?? [], { ...attempt, version: version + 1, outcome: 0 }));
+  const data = encodeCounter(state, withMark(counter?.marks ?? [], { ...attempt, version: version + 1, outcome: 0 }));
   const write: MultiOperation =
     counter === undefined ? { type: 'create', path, data } : { type: 'setData', path, data, version };
   return { transaction: [write, ...marks], results, version };
@@ -261,7 +282,10 @@ function settle({ results }: Batch): void {
   }
 }
 
-/** So many transactions have come since that this one may have been among them and left no trace: only those with a mark of their own know. */
+/**
+ * So many transactions have followed that this one may have been among them and lost its mark: only operations with a
+ * mark of their own know.
+ */
 function giveUp({ results }: Batch): void {
   for (const { pending } of results) {
     if (pending.markPath === undefined) pending.fail(new NoReplyError(THE_CHANGE, 'connection-lost', true));

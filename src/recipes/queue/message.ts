@@ -1,7 +1,7 @@
 /**
- * A message as it lies in ZooKeeper: one line of JSON, the header, and then the body's bytes as they came.
+ * A message in ZooKeeper: one line of JSON, the header, and then the body's bytes as they came.
  *
- * It is written once. How often it was delivered is another node's version (`queue-paths.ts`), so a claim costs the same
+ * It is written once. How often it was delivered is another node's version (`paths.ts`), so a claim costs the same
  * whatever the size of the body.
  */
 import { randomId } from '../../random.js';
@@ -13,15 +13,32 @@ export interface MessageHeader {
   t?: string | undefined;
   /** Attributes. */
   a?: Record<string, string> | undefined;
-  /** Epoch ms: when it was pushed first, where that was not when this node was made. */
+  /** Epoch ms: when it came into this queue, where that was not when this node was made. */
   e?: number | undefined;
   /** Deliveries before it came to this place. */
   n?: number | undefined;
   /** Of a delayed message: its priority. */
   p?: number | undefined;
-  /** Of a dead letter: where it came from and why. */
-  x?: { queue: string; reason?: string } | undefined;
+  x?: DeadLetterNote | undefined;
 }
+
+/**
+ * What a dead letter was where it came from, and why it is one. Those of earlier versions have only
+ * `queue` and `reason`.
+ */
+export interface DeadLetterNote {
+  queue: string;
+  cause?: DeadLetterCause | undefined;
+  /** In the words of who gave it back last. */
+  reason?: string | undefined;
+  priority?: number | undefined;
+  deliveries?: number | undefined;
+  /** Epoch ms. */
+  enqueuedAt?: number | undefined;
+}
+
+/** How its last delivery ended: it was given back, or its time or its lease was over. */
+export type DeadLetterCause = 'nack' | 'claim-ended';
 
 export interface StoredMessage {
   header: MessageHeader;

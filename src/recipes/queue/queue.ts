@@ -1,71 +1,64 @@
 /**
- * One queue, as far as this replica uses it now: what its name stands for, the lane of its pushes, the dispatcher of its consumers.
- * Nothing here is the truth; all of it can be thrown away at any moment, and is after a while without use.
+ * One queue, as its parts know it: its contents, the lane of its pushes, the dispatcher of its consumers. Nothing here
+ * is the truth; all of it can be dropped at any moment, and is dropped after a while without use.
+ *
+ * Reading order: `paths.ts`, `config.ts` and `message.ts` (what is in ZooKeeper); `queues.ts` (what a name stands for)
+ * and `open-queue.ts`; then a message's way: `push/push.ts` and `push/lane.ts`; `claim/consume.ts`,
+ * `claim/dispatcher.ts` and `claim/hand-out.ts`; `ack/acknowledge.ts` or `ack/give-back.ts`. `admin/` looks at queues,
+ * changes them, and tidies up.
  */
+import type { Requester } from '../../time.js';
 import type { ControlSession } from '../../zookeeper/control-session.js';
-import { ensembleNow } from '../break-hold.js';
 import type { Coordination } from '../coordination.js';
-import { Dispatcher } from './dispatcher.js';
-import { DepthLimit } from './depth.js';
-import { PushLane } from './push-lane.js';
-import type { QueueConfig, QueueRecord } from './queue-config.js';
-import { QueuePaths } from './queue-paths.js';
+import type { Delivered, DemandOptions } from './claim/demand.js';
+import type { PushLane } from './push/lane.js';
+import type { QueueConfig } from './config.js';
+import type { QueuePaths } from './paths.js';
 import type { QueueOp } from '../../metrics/metrics.js';
-import type { Queues } from './queues.js';
 
-export class Queue {
+export interface Queue {
   readonly context: Coordination;
-  readonly queues: Queues;
+  readonly queues: OtherQueues;
   readonly namespace: string;
   readonly name: string;
   /** Of its contents: a queue that is deleted and made anew has another. */
   readonly id: string;
-  readonly paths: QueuePaths;
-  readonly lane: PushLane;
-  readonly depth: DepthLimit;
-  readonly dispatcher: Dispatcher;
-  config: QueueConfig;
-  usedAt = performance.now();
-
-  constructor(context: Coordination, queues: Queues, namespace: string, name: string, record: QueueRecord) {
-    this.context = context;
-    this.queues = queues;
-    this.namespace = namespace;
-    this.name = name;
-    this.id = record.id;
-    this.config = record.config;
-    this.paths = new QueuePaths(context.layout.queueData(namespace, record.id));
-    this.lane = new PushLane(context.control, this.paths);
-    this.depth = new DepthLimit(this);
-    this.dispatcher = new Dispatcher(this);
-  }
-
   /** Of its name. */
-  get path(): string {
-    return this.context.layout.queue(this.namespace, this.name);
-  }
-
-  get control(): ControlSession {
-    return this.context.control;
-  }
-
-  /** Whether anything of it is under way. */
-  get busy(): boolean {
-    return this.lane.busy || this.dispatcher.busy;
-  }
-
+  readonly path: string;
+  readonly paths: QueuePaths;
+  readonly config: QueueConfig;
+  readonly control: ControlSession;
+  readonly lane: PushLane;
+  readonly depth: Admission;
+  readonly dispatcher: Dispatching;
   /** Epoch ms on the ensemble's clock. */
-  ensembleNow(deadline: number): Promise<number> {
-    return ensembleNow(this.context, deadline);
-  }
+  ensembleNow(deadline: number): Promise<number>;
+  count(op: QueueOp, messages?: number): void;
+}
 
-  count(op: QueueOp, messages = 1): void {
-    if (messages > 0) this.context.metrics.queueMessagesTotal.inc({ op }, messages);
-  }
+/** Whether more may be pushed (`admin/depth.ts`). */
+export interface Admission {
+  pushed(count: number): void;
+  /** @throws PosternError `queue-full` */
+  admit(count: number, deadline: number): Promise<void>;
+}
 
-  /** Lets go of everything; whoever waits for messages is told to look the queue up again. */
-  close(): void {
-    this.dispatcher.close();
-    this.lane.close();
-  }
+/** Hands messages to those who ask (`claim/dispatcher.ts`). */
+export interface Dispatching {
+  /**
+   * Takes messages; none when the wait is over before there were any.
+   * @throws LeaseExpiredError, QueueGoneError (nothing was taken), NoReplyError
+   */
+  take(options: DemandOptions): Promise<Delivered[]>;
+  /** This replica has settled a claim: no need to find out. */
+  settled(path: string, how: 'gone' | 'free'): void;
+}
+
+/** What names of queues stand for (`queues.ts`). */
+export interface OtherQueues {
+  /** Whether its name still stands for it, as far as the events tell that came so far. */
+  isCurrent(queue: Queue, deadline: number): Promise<boolean>;
+  openOrCreate(namespace: string, name: string, deadline: number, requester?: Requester): Promise<Queue>;
+  /** Whoever found that the contents are gone looks the name up anew. */
+  reopen(queue: Queue, deadline: number): Promise<void>;
 }

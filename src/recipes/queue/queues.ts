@@ -1,29 +1,34 @@
 /**
- * What the names of queues stand for. One watch per queue that this replica uses tells when a queue is configured anew or deleted;
- * after a second without use queue and watch are dropped.
+ * Resolves the names of queues. One watch per queue in use tells when it is reconfigured or deleted; after a second
+ * without use, queue and watch are dropped.
  *
- * A queue is made in one transaction, by a push to a name that is not there or by its configuration; of two that do so at once one
+ * A queue is created in one transaction, by a push to a new name or by its configuration; of two concurrent ones, one
  * finds that the other was faster.
  */
 import { PosternError } from '../../errors.js';
-import { SECOND } from '../../time.js';
-import { isReason, mayBeApplied, unless } from '../../zookeeper/errors.js';
+import { SECOND, type Requester } from '../../time.js';
+import type { ZooKeeperClient } from '../../zookeeper/client.js';
+import { byDeadline } from '../../zookeeper/by-deadline.js';
+import { isReason, isTransient, mayBeApplied, unless } from '../../zookeeper/errors.js';
+import type { MultiOperation } from '../../zookeeper/operations.js';
+import { retrying } from '../../zookeeper/retrying.js';
 import type { Watch } from '../../zookeeper/watch.js';
 import type { Coordination } from '../coordination.js';
-import { Queue } from './queue.js';
-import {
-  decodeQueue,
-  DEFAULT_CONFIG,
-  encodeQueue,
-  newQueueId,
-  type QueueConfig,
-  type QueueRecord,
-} from './queue-config.js';
-import { PRIORITY_DEFAULT, QueuePaths } from './queue-paths.js';
-import { createPriority } from './tails.js';
+import { inTurn, type NameTurn } from '../name-turn.js';
+import { OpenQueue } from './open-queue.js';
+import type { OtherQueues, Queue } from './queue.js';
+import { decodeQueue, DEFAULT_CONFIG, encodeQueue, newQueueId, type QueueConfig, type QueueRecord } from './config.js';
+import { PRIORITY_DEFAULT, QueuePaths } from './paths.js';
+import { createPriority } from './push/tails.js';
+
+/** A queue, as callers name it. */
+export interface QueueName {
+  namespace: string;
+  name: string;
+}
 
 interface Entry {
-  queue: Queue;
+  queue: OpenQueue;
   /** Undefined once it has fired: the node has to be read again. */
   watch: Watch | undefined;
 }
@@ -32,10 +37,12 @@ interface Entry {
 const IDLE_MS = SECOND;
 const SWEEP_EVERY_MS = SECOND / 2;
 const REFRESH_MS = 5 * SECOND;
+/** For so long a reading that several requests share waits for ZooKeeper. */
+const READ_MS = 10 * SECOND;
 /** Names remembered, for the metrics. */
 const USED_MAX = 1_000;
 
-export class Queues {
+export class Queues implements OtherQueues {
   readonly #context: Coordination;
   readonly #entries = new Map<string, Entry>();
   /** By path, least recently used first. */
@@ -72,12 +79,10 @@ export class Queues {
       known.queue.usedAt = performance.now();
       return known.queue;
     }
-    let reading = this.#reading.get(path);
-    if (reading === undefined) {
-      reading = this.#read(path, namespace, name, deadline).finally(() => this.#reading.delete(path));
-      this.#reading.set(path, reading);
-    }
-    return (await reading)?.queue;
+    // One that has more time than others share it with reads on, and one that has less does not wait for them.
+    const reading = (): Promise<Entry | undefined> =>
+      byDeadline(this.#sharedReading(path, namespace, name), deadline, 'the reading of the queue');
+    return (await retrying(deadline, reading, (error) => isTransient(error) && !this.#closed))?.queue;
   }
 
   /** What a queue of that name would be. */
@@ -100,17 +105,19 @@ export class Queues {
     return (await this.find(queue.namespace, queue.name, deadline)) !== queue || queue.config !== before;
   }
 
-  /** Whether its name still stands for it, as far as the events tell that came so far. */
   async isCurrent(queue: Queue, deadline: number): Promise<boolean> {
     return (await this.find(queue.namespace, queue.name, deadline)) === queue;
   }
 
-  async openOrCreate(namespace: string, name: string, deadline: number): Promise<Queue> {
+  async openOrCreate(namespace: string, name: string, deadline: number, requester?: Requester): Promise<Queue> {
+    const control = requester === undefined ? this.#context.control : this.#context.control.writingFor(requester);
     for (;;) {
       const queue = await this.find(namespace, name, deadline);
       if (queue !== undefined) return queue;
       try {
-        await this.create(namespace, name, DEFAULT_CONFIG, deadline);
+        await inTurn(this.turnOf(namespace, name, control, deadline), (turn) =>
+          this.create(namespace, name, DEFAULT_CONFIG, { control, turn, deadline }),
+        );
       } catch (error) {
         // Whether it was made is seen by looking; nothing was pushed yet.
         if (!mayBeApplied(error)) throw error;
@@ -126,7 +133,6 @@ export class Queues {
     return queue;
   }
 
-  /** Whoever found that the contents are gone looks the name up anew. */
   async reopen(queue: Queue, deadline: number): Promise<void> {
     const path = this.#context.layout.queue(queue.namespace, queue.name);
     const entry = this.#entries.get(path);
@@ -134,9 +140,21 @@ export class Queues {
     await this.#context.control.sync(path, deadline);
   }
 
+  /** Whatever makes, configures or deletes a queue of that name does so in its turn. */
+  turnOf(namespace: string, name: string, control: ZooKeeperClient, deadline: number): NameTurn {
+    const path = this.#context.layout.queueTurn(namespace, name);
+    return { zk: control.until(deadline), path, busy: `Others made, configured and deleted queue "${name}"` };
+  }
+
   /** @returns false when it was there already */
-  async create(namespace: string, name: string, config: QueueConfig, deadline: number): Promise<boolean> {
-    const { control, layout } = this.#context;
+  async create(
+    namespace: string,
+    name: string,
+    config: QueueConfig,
+    { control, turn, deadline }: { control: ZooKeeperClient; turn: MultiOperation; deadline: number },
+  ): Promise<boolean> {
+    const { layout, names } = this.#context;
+    await names.admit(layout.queues(namespace), deadline);
     const id = newQueueId();
     const path = layout.queue(namespace, name);
     const paths = new QueuePaths(layout.queueData(namespace, id));
@@ -144,6 +162,7 @@ export class Queues {
       try {
         await control.multi(
           [
+            turn,
             { type: 'create', path, data: encodeQueue({ id, config }) },
             { type: 'create', path: paths.data, data: Buffer.from(name) },
             { type: 'create', path: paths.takers },
@@ -173,8 +192,7 @@ export class Queues {
   ): Promise<{ record: QueueRecord; version: number } | undefined> {
     const { control, layout } = this.#context;
     const path = layout.queue(namespace, name);
-    await control.sync(path, deadline);
-    const node = await unless(control.getData(path, deadline), 'NO_NODE');
+    const node = await control.readLatest(() => unless(control.getData(path, deadline), 'NO_NODE'), deadline);
     const record = node === undefined ? undefined : decodeQueue(node.data);
     return node === undefined || record === undefined ? undefined : { record, version: node.stat.version };
   }
@@ -199,6 +217,17 @@ export class Queues {
     for (const [path, entry] of this.#entries) this.#drop(path, entry);
   }
 
+  #sharedReading(path: string, namespace: string, name: string): Promise<Entry | undefined> {
+    let reading = this.#reading.get(path);
+    if (reading === undefined) {
+      reading = this.#read(path, namespace, name, performance.now() + READ_MS).finally(() =>
+        this.#reading.delete(path),
+      );
+      this.#reading.set(path, reading);
+    }
+    return reading;
+  }
+
   async #read(path: string, namespace: string, name: string, deadline: number): Promise<Entry | undefined> {
     const { control } = this.#context;
     let changed = false;
@@ -211,8 +240,8 @@ export class Queues {
     };
     let node = await control.watches.getData(path, onChange, deadline);
     if (node.value === undefined) {
-      // This server may be behind the one that made it.
-      await control.sync(path, deadline);
+      // This server may be behind the one that made it, or follow a leader that was replaced before (protocol C37).
+      await control.readLatest(() => Promise.resolve(), deadline);
       node = await control.watches.getData(path, onChange, deadline);
     }
     const known = this.#entries.get(path);
@@ -223,7 +252,8 @@ export class Queues {
       return undefined;
     }
     if (known !== undefined && known.queue.id !== record.id) this.#drop(path, known);
-    const queue = known?.queue.id === record.id ? known.queue : new Queue(this.#context, this, namespace, name, record);
+    const queue =
+      known?.queue.id === record.id ? known.queue : new OpenQueue(this.#context, this, namespace, name, record);
     queue.config = record.config;
     queue.usedAt = performance.now();
     const entry = { queue, watch: changed ? undefined : node.watch };
@@ -232,7 +262,10 @@ export class Queues {
     return entry;
   }
 
-  /** Those who wait at a queue learn that it was deleted, or is configured otherwise, though nobody asks for it by its name. */
+  /**
+   * Those who wait at a queue learn that it was deleted, or is configured otherwise, though nobody asks for it by its
+   * name.
+   */
   #refresh({ namespace, name }: Queue): void {
     if (this.#closed) return;
     this.look(namespace, name, performance.now() + REFRESH_MS).catch(() => undefined); // the sweep tries again

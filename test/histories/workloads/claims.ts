@@ -1,9 +1,9 @@
 /**
- * Clients push messages and claim them, with leases that end now and then; acknowledge what they claimed, give it back, or die with it. In the end
- * everything that is left is claimed and acknowledged.
+ * Clients push messages and claim them, with leases that end now and then; acknowledge what they claimed, give it back,
+ * or die with it. In the end everything that is left is claimed and acknowledged.
  */
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Reply } from '../../support/client.js';
+import type { Reply } from '../../support/http/client.js';
 import { ClientLease, unlessDone } from '../client-lease.js';
 import { claimComplaints, type Claimed, type ClaimInput, type ClaimOutput } from '../claims.js';
 import { NotApplied, now } from '../history.js';

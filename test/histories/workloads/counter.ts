@@ -1,7 +1,7 @@
-/** Clients add to counters, read them, and set them where they stand as expected. */
-import type { Reply } from '../../support/client.js';
+/** Clients add to counters, read them, set them where they stand as expected, and delete them. */
+import type { Reply } from '../../support/http/client.js';
 import { counterModel, type CounterInput, type CounterOutput } from '../models.js';
-import { ask, complaints, type Workload } from '../workload.js';
+import { ask, complaints, expected, type Workload } from '../workload.js';
 
 export const counter: Workload<CounterInput, CounterOutput> = {
   kind: 'counter',
@@ -18,10 +18,15 @@ export const counter: Workload<CounterInput, CounterOutput> = {
         );
       } else if (choice < 0.8) {
         await history.record(name, client, { do: 'get' }, async () => value(await ask(replica(), 'GET', path)));
+      } else if (choice < 0.87) {
+        await history.record(name, client, { do: 'delete' }, async () => {
+          const reply = await ask(replica(), 'DELETE', path);
+          return reply && { deleted: expected(reply, [204, 404]).status === 204 };
+        });
       } else {
-        const [to, expected] = [Math.floor(random() * 5), Math.floor(random() * 5)];
-        await history.record(name, client, { do: 'set', value: to, expected }, async () =>
-          value(await ask(replica(), 'PUT', path, { body: { value: to, expected } })),
+        const [to, from] = [Math.floor(random() * 5), Math.floor(random() * 5)];
+        await history.record(name, client, { do: 'set', value: to, expected: from }, async () =>
+          value(await ask(replica(), 'PUT', path, { body: { value: to, expected: from } })),
         );
       }
     };

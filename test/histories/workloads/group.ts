@@ -1,4 +1,7 @@
-/** Clients join groups under names that others want too, with leases that end now and then, leave them, and look who is there. */
+/**
+ * Clients join groups under names that others want too, with leases that end now and then, leave them, and look who is
+ * there.
+ */
 import { ClientLease, type LeaseInput, type LeaseOutput } from '../client-lease.js';
 import type { Operation } from '../linearizable.js';
 import { isLeaseInput, LeaseLife } from '../lives.js';

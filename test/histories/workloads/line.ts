@@ -1,8 +1,9 @@
 /**
- * Clients of whatever has a line: each has a lease that ends now and then, asks for a hold, with and without waiting, asks again where it was not told,
- * releases, and looks at who holds.
+ * Clients of whatever has a line: each has a lease that ends now and then, asks for a hold, with and without waiting,
+ * asks again where it was not told, releases, and looks at who holds.
  *
- * Each hold has a `requestId` of its own, so that a request which a stopped replica answers late cannot touch a later one: as a client should.
+ * Each hold has a `requestId` of its own, so that a request which a stopped replica answers late cannot touch a later
+ * one: as a client should.
  *
  *   none ─acquire▶ asked ─granted▶ held ─release▶ leaving ─answered▶ none
  *                    │ ▲                            ▲
@@ -10,9 +11,9 @@
  *                    └──────────release─────────────┘          refused, or the lease over: none
  */
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Reply } from '../../support/client.js';
+import type { Reply } from '../../support/http/client.js';
 import { ClientLease, unlessDone } from '../client-lease.js';
-import { NotApplied, now } from '../history.js';
+import { now } from '../history.js';
 import { AFTERWARDS, holdComplaints, type LineInput, type LineOutput } from '../holds.js';
 import {
   ANSWER_WITHIN_MS,
@@ -122,11 +123,10 @@ class LineClient {
       const reply = await this.#ask('POST', hold, this.line.acquire, lease, {
         body: { ...body, requestId, waitMs, keepPlace },
         withinMs: waitMs + ANSWER_WITHIN_MS,
-      }).catch(leftInLine);
-      if (reply === IN_LINE) return { kept: true };
+      });
       if (reply === undefined) return undefined;
       const answer = reply.body as Record<string, unknown>;
-      if (reply.status === 202) return { kept: true };
+      if (reply.status === 202 || reply.status === 503) return { kept: true };
       if (reply.status === 409) {
         refused = answer['code'] === 'lock-held';
         return refused ? { refused: true } : undefined;
@@ -184,7 +184,10 @@ class LineClient {
     await lease?.leave();
   }
 
-  /** @returns undefined when it is not known what came of it, or when the lease has ended and took it along */
+  /**
+   * @returns undefined when it is not known what came of it, or when the lease has ended and took it along; 503 when
+   *   the replica ends and the place is kept
+   */
   async #ask(
     method: 'POST',
     { object }: Hold,
@@ -194,7 +197,7 @@ class LineClient {
   ): Promise<Reply | undefined> {
     const path = `${this.line.collection}/${object}/${verb}`;
     const reply = await ask(this.scene.replica(), method, path, { ...options, leaseToken: lease.leaseToken });
-    if (reply?.status !== 410) return reply && expected(reply, [200, 202, 204, 409]);
+    if (reply?.status !== 410) return reply && expected(reply, [200, 202, 204, 409, 503]);
     lease.lose();
     return undefined;
   }
@@ -205,14 +208,6 @@ class LineClient {
     if (choice < 0.3) return 0;
     return Math.floor(random() * (choice < 0.9 ? WAIT_MAX_MS : LONG_WAIT_MAX_MS));
   }
-}
-
-const IN_LINE = Symbol('in line');
-
-/** A replica that ends leaves those who wait in line, whether they asked for it or not. */
-function leftInLine(error: unknown): typeof IN_LINE {
-  if (error instanceof NotApplied && error.message === 'draining') return IN_LINE;
-  throw error;
 }
 
 export function lineWorkload(line: LineKind): Workload<LineInput, LineOutput> {

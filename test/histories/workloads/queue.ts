@@ -1,5 +1,5 @@
 /** Clients push messages and pop them; in the end everything is popped. */
-import type { Client } from '../../support/client.js';
+import type { Client } from '../../support/http/client.js';
 import { NotApplied } from '../history.js';
 import { queueModel, type QueueInput, type QueueOutput } from '../models.js';
 import { settleQueue } from '../settle-queue.js';

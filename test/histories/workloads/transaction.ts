@@ -1,6 +1,7 @@
 /**
- * Clients take part in transactions, as whoever is missing still: they vote, mostly to commit, with leases that end now and then, abort one now
- * and then, and look how it was decided. Each object is one transaction of three for a few seconds, and then the next one.
+ * Clients take part in transactions, as whoever is missing still: they vote, mostly to commit, with leases that end now
+ * and then, abort one now and then, and look how it was decided. Each object is one transaction of three for a few
+ * seconds, and then the next one.
  */
 import { ClientLease } from '../client-lease.js';
 import { NotApplied, now } from '../history.js';
@@ -89,8 +90,8 @@ export const transaction: Workload<Input, Output> = {
 };
 
 /**
- * Who votes is told how the transaction stands after that; of two who vote at the same time both may be told that it is committed, though it was so only
- * when the second vote was there. Such a vote is two operations: the vote, and a look.
+ * Who votes is told how the transaction stands after that; of two who vote at the same time both may be told that it is
+ * committed, though it was so only when the second vote was there. Such a vote is two operations: the vote, and a look.
  */
 function votedAndLooked(
   one: Operation<TransactionInput, TransactionOutput>,

@@ -1,0 +1,34 @@
+/** All routes; new ones add a line here. The frame checks them against the contract (`frame/app.ts`). */
+import type { Routes } from '../frame/exchange.js';
+import { barrierRoutes } from './barriers.js';
+import { configRoutes } from './config.js';
+import { contentionRoutes } from './contention.js';
+import { counterRoutes } from './counters.js';
+import { doubleBarrierRoutes } from './double-barriers.js';
+import { electionRoutes } from './elections.js';
+import { groupRoutes } from './groups.js';
+import { leaseRoutes } from './leases.js';
+import { lockRoutes } from './locks.js';
+import { operationsRoutes } from './operations.js';
+import { queueRoutes } from './queues.js';
+import type { RouteFactory, Serving } from './shared/serving.js';
+import { transactionRoutes } from './transactions.js';
+
+const FACTORIES: readonly RouteFactory[] = [
+  operationsRoutes,
+  contentionRoutes,
+  leaseRoutes,
+  lockRoutes,
+  electionRoutes,
+  groupRoutes,
+  configRoutes,
+  transactionRoutes,
+  barrierRoutes,
+  queueRoutes,
+  counterRoutes,
+  doubleBarrierRoutes,
+];
+
+export function makeRoutes(serving: Serving): Routes {
+  return Object.fromEntries(FACTORIES.flatMap((make) => Object.entries(make(serving))));
+}

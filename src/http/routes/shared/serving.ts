@@ -1,0 +1,15 @@
+/** What all routes are built from (`routes/index.ts`). */
+import type { Coordination } from '../../../recipes/coordination.js';
+import type { Recipes } from '../../../recipes/index.js';
+import type { ContentionTold } from '../../../recipes/waiting/contention.js';
+import type { Routes } from '../../frame/exchange.js';
+import type { OperationsOptions } from '../operations.js';
+
+export interface Serving extends OperationsOptions {
+  readonly context: Coordination;
+  readonly recipes: Recipes;
+  /** Where requests wait: each process's report for a namespace. */
+  readonly contention: (namespace: string) => Promise<readonly (readonly ContentionTold[])[]>;
+}
+
+export type RouteFactory = (serving: Serving) => Routes;

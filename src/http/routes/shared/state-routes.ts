@@ -1,0 +1,141 @@
+/**
+ * `GET` of one state, the same for everything that is observed: the current state, a long poll for its change, or an
+ * event stream.
+ *
+ *   waitMs, If-None-Match ─▶ wait for the observer ─another state─▶ read it ─▶ 200
+ *                               │      ▲                              │
+ *                  in vain: 304 ┘      └── the known one once more ───┘
+ *
+ * Unless asked otherwise, the answer is read behind a quorum, by a reading that began after the request arrived and
+ * after the observer reported another state. So it shows that state or a later one, and long polls that end with one
+ * change share one reading.
+ */
+import type { Coordination } from '../../../recipes/coordination.js';
+import type { Observed, Observers, Subject } from '../../../recipes/observing/observers.js';
+import { SharedReadings } from '../../../recipes/observing/shared-readings.js';
+import type { Answer, EventStream, Exchange } from '../../frame/exchange.js';
+import { checkEnded, longPollOf, notModified, type LongPoll } from './long-poll.js';
+import { stateStream } from './state-stream.js';
+import { namespaceOf } from './subject.js';
+
+/**
+ * What is shown, and how it is read.
+ * @typeParam S what observers publish
+ * @typeParam V what is read
+ */
+export interface Shown<T extends Subject, S extends Observed, V> {
+  /** The thing's name in error messages. */
+  readonly what: string;
+  readonly observers: Pick<Observers<NoInfer<T>, S>, 'subscribe' | 'until'>;
+  /** The subject of the request. */
+  readonly subject: (namespace: string, exchange: Exchange) => T;
+  /** Reads it from the connected server, without a quorum. */
+  readonly read: (subject: T, zk: ReturnType<Coordination['control']['until']>) => Promise<V>;
+  /** Equals the ETag of the observed state. */
+  readonly etagOf: (view: V) => string;
+  /** In the words of the contract. */
+  readonly show: (view: V, subject: T) => Pick<Answer, 'body' | 'contentType' | 'headers'>;
+  /** An event, in the words of the contract. */
+  readonly event: (state: S, subject: T) => unknown;
+  /** What a long poll waits for, if not simply a change. */
+  readonly pollOf?: (exchange: Exchange) => LongPoll;
+  /** A wait in vain ends with a reading instead of the observer's state, which is only as new as its last event. */
+  readonly readsInVain?: boolean;
+}
+
+/** A thing that a path of the contract names. */
+export interface Named extends Subject {
+  readonly name: string;
+}
+
+/** Makes `subject` for things with one node or directory, named by the last part of the path. */
+export function named(pathOf: (namespace: string, name: string) => string) {
+  return (namespace: string, { params }: Exchange): Named => {
+    const name = params['name'] as string;
+    return { name, path: pathOf(namespace, name) };
+  };
+}
+
+export class StateRoutes<T extends Subject, S extends Observed, V> {
+  readonly #context: Coordination;
+  readonly #shown: Shown<T, S, V>;
+  readonly #readings: SharedReadings<V>;
+
+  constructor(context: Coordination, shown: Shown<T, S, V>) {
+    this.#context = context;
+    this.#shown = shown;
+    this.#readings = new SharedReadings(`the reading of ${shown.what}`);
+  }
+
+  async show(exchange: Exchange): Promise<Answer | EventStream> {
+    if (exchange.wantsEvents) return this.watch(exchange);
+    const { observers, etagOf, pollOf = longPollOf, readsInVain = false } = this.#shown;
+    const subject = await this.subjectOf(exchange);
+    const { waitMs, waits, isWanted, isKnown } = pollOf(exchange);
+    let since = exchange.receivedAt;
+    let seen: string | undefined;
+    /** A state that the observer still reports although it is outdated. */
+    let outdated: string | undefined;
+    const wanted = ({ etag }: S): boolean => {
+      seen = etag;
+      since = performance.now();
+      if (etag === outdated) return false;
+      outdated = undefined;
+      return isWanted(etag);
+    };
+    while (waits) {
+      const state = await observers.until(subject, wanted, exchange.receivedAt + waitMs, exchange.signal);
+      if (state === undefined) break;
+      const view = await this.#read(exchange, subject, since, waitMs);
+      if (isWanted(etagOf(view))) return this.answer(view, subject);
+      outdated = state.etag;
+    }
+    if (waits) {
+      checkEnded(exchange);
+      // If no state was seen, nobody knows that nothing changed: ZooKeeper is asked once more, and may not answer.
+      if (seen !== undefined && isKnown(seen) && !readsInVain) return notModified(seen);
+      since = Math.min(exchange.receivedAt + waitMs, performance.now());
+    }
+    const view = await this.#read(exchange, subject, since, waitMs);
+    return isKnown(etagOf(view)) ? notModified(etagOf(view)) : this.answer(view, subject);
+  }
+
+  async watch(exchange: Exchange): Promise<EventStream> {
+    const { observers, event } = this.#shown;
+    const subject = await this.subjectOf(exchange);
+    return stateStream<S>(
+      exchange,
+      (subscriber) => observers.subscribe(subject, subscriber),
+      (state) => event(state, subject),
+    );
+  }
+
+  /** The subject of the request, once the caller's right to read it is checked. */
+  async subjectOf(exchange: Exchange): Promise<T> {
+    return this.#shown.subject(await namespaceOf(exchange, this.#context.leases), exchange);
+  }
+
+  /**
+   * Reads behind a quorum.
+   * @param since monotonic: the reading must not have begun before
+   */
+  readLatest(subject: T, since: number, deadline: number): Promise<V> {
+    return this.#readings.read(subject.path, since, deadline, (until) => {
+      const zk = this.#context.control.until(until);
+      return zk.fresh(() => this.#shown.read(subject, zk));
+    });
+  }
+
+  answer(view: V, subject: T): Answer {
+    const shown = this.#shown.show(view, subject);
+    return { status: 200, ...shown, headers: { ETag: this.#shown.etagOf(view), ...shown.headers } };
+  }
+
+  #read({ query, deadline }: Exchange, subject: T, since: number, waitMs: number): Promise<V> {
+    const isStale = query['consistency'] === 'stale';
+    const until = deadline + waitMs;
+    return isStale
+      ? this.#shown.read(subject, this.#context.control.until(until))
+      : this.readLatest(subject, since, until);
+  }
+}

@@ -1,0 +1,37 @@
+/** Label values that are known in advance: each exists from the first scrape. */
+
+export const KINDS = ['lock', 'rwlock', 'semaphore', 'election', 'queue', 'barrier'] as const;
+export type Kind = (typeof KINDS)[number];
+
+export const ACQUIRE_OUTCOMES = ['immediate', 'waited', 'refused', 'left', 'expired'] as const;
+export type AcquireOutcome = (typeof ACQUIRE_OUTCOMES)[number];
+
+export const COUNTER_OUTCOMES = ['applied', 'repeated', 'refused', 'unknown'] as const;
+export type CounterOutcome = (typeof COUNTER_OUTCOMES)[number];
+
+export const CONFIG_WRITE_OUTCOMES = ['written', 'repeated', 'refused', 'unknown'] as const;
+export type ConfigWriteOutcome = (typeof CONFIG_WRITE_OUTCOMES)[number];
+export const TRANSACTION_OUTCOMES = ['committed', 'voted', 'participant-lost', 'deadline', 'requested'] as const;
+
+/** What is late under overload. */
+export const LATE = ['event_loop', 'zookeeper'] as const;
+export type Late = (typeof LATE)[number];
+
+export const WATCH_EVENT_TYPES = ['created', 'deleted', 'changed', 'children', 'reset'] as const;
+export const LIMITS = [
+  'waiters',
+  'requests',
+  'waits',
+  'streams',
+  'leases',
+  'holds',
+  'bodies',
+  'answers',
+  'ahead',
+] as const;
+export const ATTACH_REASONS = ['new', 'moved', 'evicted', 'overdue'] as const;
+/** Operations on messages; `expire` ends a claim whose time is over. */
+export const QUEUE_OPS = ['push', 'pop', 'claim', 'ack', 'nack', 'expire', 'dead_letter', 'purge', 'redrive'] as const;
+export type QueueOp = (typeof QUEUE_OPS)[number];
+export const SET_ASIDE_REASONS = ['silent', 'session-timeout'] as const;
+export const HEARTBEAT_OUTCOMES = ['ok', 'expired', 'failed'] as const;

@@ -1,0 +1,230 @@
+/**
+ * Every metric of the gateway: name, help, unit, labels. Seconds and bytes; counters end in `_total`.
+ *
+ * Herd and contention come first: `wakeups / handoffs` is the herd factor (1 means none). Label sets are bounded; names
+ * of locks are labels only in the short list of `postern_contended_waiters`.
+ *
+ * `aggregator` says how the gauges of several workers become one of their replica (`aggregate.ts`); by default they are
+ * summed.
+ */
+import {
+  ACQUIRE_OUTCOMES,
+  ATTACH_REASONS,
+  CONFIG_WRITE_OUTCOMES,
+  COUNTER_OUTCOMES,
+  HEARTBEAT_OUTCOMES,
+  KINDS,
+  LATE,
+  LIMITS,
+  QUEUE_OPS,
+  SET_ASIDE_REASONS,
+  TRANSACTION_OUTCOMES,
+  WATCH_EVENT_TYPES,
+} from './labels.js';
+import { counter, gauge, histogram } from './metric.js';
+
+/** A bound at each latency objective: 1, 5, 10, 50, 100, 250 ms and the longest wait of 55 s. */
+const LATENCY_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+const WAIT_BUCKETS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 55, 120, 600];
+
+export const TABLE = {
+  acquireTotal: counter({
+    name: 'postern_acquire_total',
+    help: 'Requests to acquire, by how they ended: granted at once, granted after waiting, refused, given up by the client, or ended by the loss of the lease.',
+    labels: { kind: KINDS, outcome: ACQUIRE_OUTCOMES },
+  }),
+  acquireWaitSeconds: histogram({
+    name: 'postern_acquire_wait_seconds',
+    help: 'Time from the arrival of a request to its grant, granted requests only.',
+    labels: ['kind'],
+    buckets: WAIT_BUCKETS,
+  }),
+  holdSeconds: histogram({
+    name: 'postern_hold_seconds',
+    help: 'Time from grant to release, for holds that were granted and released through the same replica.',
+    labels: ['kind'],
+    buckets: WAIT_BUCKETS,
+  }),
+  waiters: gauge({
+    name: 'postern_waiters',
+    help: 'Requests that wait in line in this replica now.',
+    labels: { kind: KINDS },
+  }),
+  contendedWaiters: gauge({
+    name: 'postern_contended_waiters',
+    help: 'Requests that wait now, of the ten names with the longest lines in each process; elsewhere names are no labels.',
+    labels: ['kind', 'name'],
+  }),
+  handoffsTotal: counter({
+    name: 'postern_handoffs_total',
+    help: 'Grants to a contender that had waited.',
+    labels: { kind: KINDS },
+  }),
+  wakeupsTotal: counter({
+    name: 'postern_wakeups_total',
+    help: 'Times a waiting contender was woken; divided by handoffs this is the herd factor.',
+    labels: { kind: KINDS },
+  }),
+  spuriousWakeupsTotal: counter({
+    name: 'postern_spurious_wakeups_total',
+    help: 'Wake-ups after which the contender had to go on waiting.',
+    labels: { kind: KINDS },
+  }),
+  revocationsTotal: counter({
+    name: 'postern_revocations_total',
+    help: 'Holds that were asked back, and holds that this replica broke when their time had come.',
+    labels: ['kind', 'outcome'],
+  }),
+  lineListingsTotal: counter({
+    name: 'postern_line_listings_total',
+    help: 'Listings of a line (getChildren) that this replica asked ZooKeeper for.',
+    labels: { kind: KINDS },
+  }),
+  watchEventsTotal: counter({
+    name: 'postern_watch_events_total',
+    help: 'Watch notifications received from ZooKeeper; reset counts the re-evaluations after the control session was replaced.',
+    labels: { type: WATCH_EVENT_TYPES },
+  }),
+  watches: gauge({
+    name: 'postern_watches',
+    help: 'Watches that this replica has set in ZooKeeper now.',
+  }),
+
+  counterOperationsTotal: counter({
+    name: 'postern_counters_operations_total',
+    help: 'Operations on counters: applied, found done by an earlier try, refused or failed with nothing done, or of unknown outcome.',
+    labels: { outcome: COUNTER_OUTCOMES },
+  }),
+  counterTransactionsTotal: counter({
+    name: 'postern_counters_transactions_total',
+    help: 'Transactions that changed a counter; operations divided by them is how many one carries.',
+  }),
+  configWritesTotal: counter({
+    name: 'postern_config_writes_total',
+    help: 'Writes of configuration keys (one for all operations of a request): written, found done by an earlier try, refused or failed with nothing done, or of unknown outcome.',
+    labels: { outcome: CONFIG_WRITE_OUTCOMES },
+  }),
+  transactionsDecidedTotal: counter({
+    name: 'postern_transactions_decided_total',
+    help: 'Transactions that this replica has decided: committed, or the reason for which they were aborted.',
+    labels: { outcome: TRANSACTION_OUTCOMES },
+  }),
+  transactionSeconds: histogram({
+    name: 'postern_transaction_seconds',
+    help: 'Time from the creation of a transaction to its decision, of those that this replica has decided.',
+    labels: ['outcome'],
+    buckets: WAIT_BUCKETS,
+  }),
+
+  leasesAttached: gauge({
+    name: 'postern_leases_attached',
+    help: 'Lease sessions that this replica has a connection for now.',
+  }),
+  leaseAttachesTotal: counter({
+    name: 'postern_lease_attaches_total',
+    help: 'Connections made for lease sessions: for a new lease, because the lease was last used elsewhere, because the connection had been evicted here, or because nothing was answered on it for half the TTL.',
+    labels: { reason: ATTACH_REASONS },
+  }),
+  leaseHeartbeatsTotal: counter({
+    name: 'postern_lease_heartbeats_total',
+    help: 'Heartbeats of clients, by result.',
+    labels: { outcome: HEARTBEAT_OUTCOMES },
+  }),
+  leasesExpiredTotal: counter({
+    name: 'postern_leases_expired_total',
+    help: 'Leases that this replica found to have ended without being ended by their client.',
+  }),
+
+  queueDepth: gauge({
+    name: 'postern_queue_depth',
+    help: 'Messages in a queue, claimed ones among them, for queues that this replica has used lately. Every replica tells the same: take the maximum.',
+    labels: ['queue'],
+    aggregator: 'max',
+  }),
+  queueOldestMessageTimestampSeconds: gauge({
+    name: 'postern_queue_oldest_message_timestamp_seconds',
+    help: 'When the oldest message of a queue came into it, for queues that this replica has used lately; 0 when it is empty.',
+    labels: ['queue'],
+    aggregator: 'max',
+  }),
+  queueMessagesTotal: counter({
+    name: 'postern_queue_messages_total',
+    help: 'Messages by what was done with them.',
+    labels: { op: QUEUE_OPS },
+  }),
+  queueClaimConflictsTotal: counter({
+    name: 'postern_queue_claim_conflicts_total',
+    help: 'Messages that were to be taken and had been taken by somebody else in that moment.',
+  }),
+  queueRedeliveriesTotal: counter({
+    name: 'postern_queue_redeliveries_total',
+    help: 'Messages that were handed out again because an earlier claim had ended without an acknowledgement.',
+  }),
+
+  zookeeperRequestDurationSeconds: histogram({
+    name: 'postern_zookeeper_request_duration_seconds',
+    help: 'Time from sending a request to ZooKeeper to its reply.',
+    labels: ['op'],
+    buckets: LATENCY_BUCKETS,
+  }),
+  zookeeperConnected: gauge({
+    name: 'postern_zookeeper_connected',
+    help: 'Whether the control session is connected (1) or not (0).',
+    aggregator: 'min',
+  }),
+  zookeeperClockLeapsTotal: counter({
+    name: 'postern_zookeeper_clock_leaps_total',
+    help: "Times the ensemble's clock, as writes tell it, was off its course by more than a second: its servers' clocks disagree, or one was set.",
+  }),
+  zookeeperReconnectsTotal: counter({
+    name: 'postern_zookeeper_reconnects_total',
+    help: 'Times the control session was connected again after its connection was lost.',
+  }),
+  zookeeperServersSetAsideTotal: counter({
+    name: 'postern_zookeeper_servers_set_aside_total',
+    help: 'Times that leases began to avoid a server of ZooKeeper: it did not answer in time, grants other session timeouts than the rest, or takes living sessions for ended.',
+    labels: { reason: SET_ASIDE_REASONS },
+  }),
+
+  httpRequestDurationSeconds: histogram({
+    name: 'postern_http_request_duration_seconds',
+    help: 'Time from the arrival of a request to the end of its answer, without requests that may wait and streams.',
+    labels: ['route', 'method', 'status'],
+    buckets: LATENCY_BUCKETS,
+  }),
+  httpWaitDurationSeconds: histogram({
+    name: 'postern_http_wait_duration_seconds',
+    help: 'The same for requests that asked to wait (waitMs above 0) and for event streams.',
+    labels: ['route', 'method', 'status'],
+    buckets: WAIT_BUCKETS,
+  }),
+  httpRequestsInFlight: gauge({
+    name: 'postern_http_requests_in_flight',
+    help: 'Requests being served now, waits and streams included.',
+  }),
+
+  limitRefusalsTotal: counter({
+    name: 'postern_limit_refusals_total',
+    help: 'Requests refused by a limit of this replica (waiters, bodies, answers; ahead: connections closed), of a principal in it (requests, waits, streams, leases, bodies, answers, ahead), or of a lease (holds).',
+    labels: { limit: LIMITS },
+  }),
+
+  overloaded: gauge({
+    name: 'postern_overloaded',
+    help: 'Whether this replica is overloaded (1) or not (0), and refuses new work that there is no time for: its event loop is late, or ZooKeeper.',
+    labels: { late: LATE },
+    aggregator: 'max',
+  }),
+  overloadRefusalsTotal: counter({
+    name: 'postern_overload_refusals_total',
+    help: 'Requests that were refused under overload, before anything was done for them, by what was late.',
+    labels: { late: LATE },
+  }),
+
+  buildInfo: gauge({
+    name: 'postern_build_info',
+    help: 'Always 1; the labels tell the version.',
+    labels: ['version', 'node'],
+    aggregator: 'first',
+  }),
+};

@@ -1,0 +1,27 @@
+/** The configuration, as the gateway has it. */
+import type { Coordination } from '../coordination.js';
+import type { Recipe, RecipeOptions } from '../recipe.js';
+import { ConfigObservers } from './observers.js';
+import { KeySummaries } from './summaries.js';
+import { TidyConfig } from './tidy.js';
+import { ConfigWriter } from './write.js';
+
+export interface ConfigRecipe extends Recipe {
+  readonly observers: ConfigObservers;
+  readonly summaries: KeySummaries;
+  readonly writer: ConfigWriter;
+}
+
+export function configRecipe(context: Coordination, { config, timing }: RecipeOptions): ConfigRecipe {
+  const summaries = new KeySummaries(context);
+  const observers = new ConfigObservers({ ...context, summaries }, config.maxWatchedKeys);
+  const writer = new ConfigWriter(context);
+  return {
+    observers,
+    summaries,
+    writer,
+    chores: [new TidyConfig(context, timing.tombstoneMs)],
+    observed: () => observers.size,
+    writing: () => writer.size,
+  };
+}

@@ -1,0 +1,80 @@
+/**
+ * The public view of an election: the leader and the candidates. One election is read behind a quorum, unless asked
+ * otherwise; a list of them after a `sync`.
+ *
+ * The leader is the first in line, as in Curator's LeaderLatch; everybody in line is a candidate, including the leader.
+ */
+import type { Page } from '../../page.js';
+import type { ContenderView } from '../line/describe.js';
+import { readContenders, readLine, SHOWN } from '../line/view.js';
+import { listInUse } from '../names-in-use.js';
+import type { BoundClient } from '../../zookeeper/bound.js';
+
+export interface ElectionView {
+  leader: ContenderView | undefined;
+  /** The first 100, the leader being the first. */
+  candidates: ContenderView[];
+  candidateCount: number;
+}
+
+/** As the server at hand knows it. */
+export async function describeElectionStale(zk: BoundClient, directory: string): Promise<ElectionView> {
+  for (;;) {
+    const line = await readLine(zk, directory);
+    const shown = await readContenders(zk, directory, line.slice(0, SHOWN));
+    const candidates = shown.map(({ view }) => view);
+    // All of them have left since they were listed: whoever came meanwhile may lead.
+    if (line.length > 0 && candidates.length === 0) continue;
+    return { leader: candidates[0], candidates, candidateCount: line.length };
+  }
+}
+
+/** Candidates in line order, beginning behind the first `after`. */
+export async function listCandidates(
+  zk: BoundClient,
+  directory: string,
+  page: { after: number; limit: number },
+): Promise<{ items: (ContenderView & { position: number })[]; next: number | undefined }> {
+  const line = await zk.fresh(() => readLine(zk, directory));
+  const end = page.after + page.limit;
+  const read = await readContenders(zk, directory, line.slice(page.after, end));
+  return {
+    items: read.map(({ view, contender }) => ({ ...view, position: line.indexOf(contender) })),
+    next: end < line.length ? end : undefined,
+  };
+}
+
+export interface ElectionSummary {
+  name: string;
+  leader: ContenderView | undefined;
+  candidateCount: number;
+}
+
+/** Elections in which somebody stands, in the order of their names. */
+export async function listElections(
+  zk: BoundClient,
+  parent: string,
+  page: Page,
+): Promise<{ items: ElectionSummary[]; next: string | undefined }> {
+  return listInUse(zk, parent, page, async (name) => {
+    const directory = `${parent}/${name}`;
+    const line = await readLine(zk, directory);
+    const [leader] = await readContenders(zk, directory, line.slice(0, 1));
+    return line.length === 0 ? undefined : { name, leader: leader?.view, candidateCount: line.length };
+  });
+}
+
+/** Whether a fencing token is that of the present leader, by a quorum. */
+export async function checkLeader(
+  zk: BoundClient,
+  directory: string,
+  fencingToken: number,
+): Promise<{ current: boolean; latestFencingToken: number | null }> {
+  const [leader] = await zk.fresh(async () => {
+    const line = await readLine(zk, directory);
+    // One more than the first, should that one leave just now.
+    return readContenders(zk, directory, line.slice(0, 2));
+  });
+  const latest = leader?.view.fencingToken ?? null;
+  return { current: latest === fencingToken, latestFencingToken: latest };
+}

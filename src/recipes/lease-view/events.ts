@@ -1,0 +1,223 @@
+/**
+ * What happens to a lease, as a stream of events: `state` first, then `granted`, `turn`, `revocation-requested`,
+ * `lost`, `expired`.
+ *
+ * While the stream is open it heartbeats the lease, three times per TTL. Each time, whenever this replica grants or
+ * releases something for the lease, and when the lease may have ended, the nodes that the lease's session owns are read
+ * and compared with the previous ones. A hold that is gone without a release through this replica is reported as lost:
+ * a client that released it elsewhere knows, any other must learn it. Revocations, asked for or carried out, are read
+ * too, after the holds: so a broken hold is never reported as missing, and each revocation is reported once per stream,
+ * also on a stream opened later.
+ *
+ * While the stream is open, its reader has no other sign of its lease. So if ZooKeeper was not heard for two thirds of
+ * the TTL, the stream fails rather than staying silent while the lease ends: a third is left to open it at another
+ * replica (protocol C12; Consul #18271).
+ *
+ * Claims of messages come and go by the thousand, and their claimants know of them: they are in the first event only.
+ *
+ * A candidate without a waiting request leads once those before it are gone, without a write to its node. So the stream
+ * observes the elections in which its lease is a candidate without leading, through observers shared by this replica,
+ * and looks when one of its candidates leads. A change that makes somebody else the leader costs it no request.
+ */
+import { LeaseExpiredError } from '../../errors.js';
+import type { Lease } from '../../leases/lease.js';
+import type { LeaseRecord } from '../../leases/records.js';
+import { NoReplyError } from '../../zookeeper/errors.js';
+import { parentOf } from '../../zookeeper/paths.js';
+import { ABANDONED_GRACE_MS } from '../line/abandoned.js';
+import type { Coordination } from '../coordination.js';
+import { describeHolds, type OwnHold } from './holds.js';
+import type { HolderObservers } from '../line/observer.js';
+import { describeClaims, type HeldClaim } from './held-claims.js';
+import { participationsOf, type OwnParticipation } from './participations.js';
+import { readNotices, type Notice } from '../line/revocation/record.js';
+
+export type LeaseEvent =
+  | {
+      event: 'state';
+      record: LeaseRecord | undefined;
+      holds: OwnHold[];
+      participations: OwnParticipation[];
+      claims: HeldClaim[];
+      expiresAt: number;
+    }
+  | { event: 'granted'; hold: OwnHold }
+  | { event: 'turn'; hold: OwnHold }
+  | { event: 'revocation-requested'; notice: Notice }
+  | { event: 'lost'; hold: Pick<OwnHold, 'kind' | 'name' | 'member' | 'holdId'>; reason: 'broken' | 'missing' }
+  | { event: 'expired' };
+
+const LOOKS_PER_TTL = 3;
+/** While a place is kept: well before it is passed by (`line/abandoned.ts`), whatever the TTL. */
+const TURN_LOOK_MS = ABANDONED_GRACE_MS / 3;
+/** Of the TTL, since the sending of the last heartbeat that was answered. */
+const SILENCE_MAX = 2 / 3;
+
+/**
+ * Calls `emit` with the lease as it is, then with every change, until the signal is aborted or the lease has ended.
+ * @throws NoReplyError when the lease could not be kept alive from here for so long that its end is near
+ */
+export async function followLease(
+  context: Coordination,
+  observers: HolderObservers,
+  lease: Lease,
+  emit: (event: LeaseEvent) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  const elections = new ObservedElections(observers);
+  const life = context.leases.lifeOf(lease, () => context.granted.announce(lease.leaseId));
+  try {
+    await follow(context, elections, lease, emit, signal);
+  } finally {
+    life.stop();
+    elections.stop();
+  }
+}
+
+async function follow(
+  context: Coordination,
+  elections: ObservedElections,
+  lease: Lease,
+  emit: (event: LeaseEvent) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  let known: Map<string, OwnHold> | undefined;
+  const told = new Map<string, string>();
+  let turns = new Set<string>();
+  const silenceMaxMs = lease.ttlMs * SILENCE_MAX;
+  let heartbeatAt = performance.now();
+  const lookMs = lease.ttlMs / LOOKS_PER_TTL;
+  let nextLookMs = Math.min(lookMs, TURN_LOOK_MS);
+  while (!signal.aborted) {
+    const changed = nextChange(context, elections, { lease, lookMs: nextLookMs, signal });
+    try {
+      const sentAt = performance.now();
+      const { record, paths, expiresAt } = await context.leases.show(lease, heartbeatAt + silenceMaxMs);
+      heartbeatAt = sentAt;
+      const zk = context.control.until(heartbeatAt + silenceMaxMs);
+      const holds = await describeHolds(context, zk, lease, paths);
+      const [, notices] = await Promise.all([
+        zk.sync(context.layout.revocations),
+        readNotices(zk, context.layout, lease.leaseId),
+      ]);
+      const now = new Map(holds.filter(({ held }) => held).map((hold) => [hold.holdId, hold]));
+      const participations = participationsOf(context.layout, lease, paths);
+      if (known === undefined) {
+        const claims = await describeClaims(context, zk, lease, paths);
+        emit({ event: 'state', record, holds, participations, claims, expiresAt });
+      }
+      if (known !== undefined) emitChanges(context, known, now, notices, emit);
+      emitNotices(notices, told, emit);
+      known = now;
+      turns = emitTurns(holds, turns, emit);
+      nextLookMs = holds.some(isKeptPlace) ? Math.min(lookMs, TURN_LOOK_MS) : lookMs;
+      elections.observe(holds.filter(({ kind, held }) => kind === 'election' && !held));
+    } catch (error) {
+      if (error instanceof LeaseExpiredError) return emit({ event: 'expired' });
+      if (!(error instanceof NoReplyError) || performance.now() >= heartbeatAt + silenceMaxMs) throw error;
+    }
+    await changed;
+  }
+}
+
+/** Of which the stream says when its turn has come; a candidate leads without being asked. */
+function isKeptPlace({ kind, held, isTurn }: OwnHold): boolean {
+  return isTurn !== undefined && !held && kind !== 'election';
+}
+
+function emitChanges(
+  { granted }: Coordination,
+  before: ReadonlyMap<string, OwnHold>,
+  now: ReadonlyMap<string, OwnHold>,
+  notices: readonly Notice[],
+  emit: (event: LeaseEvent) => void,
+): void {
+  for (const hold of now.values()) if (!before.has(hold.holdId)) emit({ event: 'granted', hold });
+  const broken = new Set(notices.filter(({ state }) => state === 'broken').map(({ holdId }) => holdId));
+  for (const hold of before.values()) {
+    if (!broken.has(hold.holdId) && !now.has(hold.holdId) && !granted.wasReleased(hold.path, hold.fencingToken))
+      emit({ event: 'lost', hold, reason: 'missing' });
+  }
+}
+
+/**
+ * A kept place is granted by a request only: its client is told once that its turn has come, as far as a look shows it
+ * anyway. No watch is set for it; whoever wants to know at once waits in a request.
+ */
+function emitTurns(
+  holds: readonly OwnHold[],
+  told: ReadonlySet<string>,
+  emit: (event: LeaseEvent) => void,
+): Set<string> {
+  const turns = holds.filter(({ isTurn }) => isTurn === true);
+  for (const hold of turns) if (!told.has(hold.holdId)) emit({ event: 'turn', hold });
+  return new Set(turns.map(({ holdId }) => holdId));
+}
+
+/** @param told what the stream has said already, by holdId */
+function emitNotices(notices: readonly Notice[], told: Map<string, string>, emit: (event: LeaseEvent) => void): void {
+  for (const notice of notices) {
+    const news = `${notice.state} ${notice.breakAt}`;
+    if (told.get(notice.holdId) === news) continue;
+    told.set(notice.holdId, news);
+    if (notice.state === 'broken') emit({ event: 'lost', hold: notice, reason: 'broken' });
+    else emit({ event: 'revocation-requested', notice });
+  }
+}
+
+/** Resolves when it is time for the next look. */
+function nextChange(
+  context: Coordination,
+  elections: ObservedElections,
+  { lease, lookMs, signal }: { lease: Lease; lookMs: number; signal: AbortSignal },
+): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      clearTimeout(timer);
+      unsubscribe();
+      elections.onElected = () => undefined;
+      signal.removeEventListener('abort', done);
+      resolve();
+    };
+    const timer = setTimeout(done, lookMs);
+    const unsubscribe = context.granted.onChange(lease.leaseId, done);
+    elections.onElected = done;
+    signal.addEventListener('abort', done, { once: true });
+    if (signal.aborted) done();
+  });
+}
+
+/** The candidacies of one lease that do not lead yet. */
+class ObservedElections {
+  /** Called when one of them leads. */
+  onElected: () => void = () => undefined;
+  readonly #observers: HolderObservers;
+  /** By candidateId. */
+  readonly #subscriptions = new Map<string, () => void>();
+
+  constructor(observers: HolderObservers) {
+    this.#observers = observers;
+  }
+
+  /** Observes these, and no others any more. */
+  observe(candidacies: readonly OwnHold[]): void {
+    const wanted = new Set(candidacies.map(({ holdId }) => holdId));
+    for (const [holdId, unsubscribe] of this.#subscriptions) {
+      if (wanted.has(holdId)) continue;
+      unsubscribe();
+      this.#subscriptions.delete(holdId);
+    }
+    for (const { path, holdId } of candidacies) {
+      if (this.#subscriptions.has(holdId)) continue;
+      const line = { kind: 'election' as const, path: parentOf(path) };
+      const unsubscribe = this.#observers.subscribe(line, ({ holders: [leader] }) => {
+        if (leader?.holdId === holdId) this.onElected();
+      });
+      this.#subscriptions.set(holdId, unsubscribe);
+    }
+  }
+
+  stop(): void {
+    this.observe([]);
+  }
+}

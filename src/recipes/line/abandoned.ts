@@ -1,0 +1,94 @@
+/**
+ * Abandoned places. A killed replica, or a client that does not repeat its request after a 202, leaves a place that
+ * nobody asks for any more, owned by a lease that lives on. Within the line it does no harm; at the head it would block
+ * everybody. So a head that still says `waiting` 5 s after its announced wait ended is removed by a request that waits
+ * behind it, at the version that was read: if its client comes back at that moment, the client wins (protocol C3).
+ *
+ * `waitUntil` is on the ensemble's clock, so replicas need not agree about the time.
+ */
+import type { ControlSession } from '../../zookeeper/control-session.js';
+import { isReason, unless } from '../../zookeeper/errors.js';
+import type { ServerClock } from '../../zookeeper/server-clock.js';
+import { deleteContender } from './candidate-tail.js';
+import { decodeRecord, type Contender } from './contender.js';
+import type { Line } from './line.js';
+
+export const ABANDONED_GRACE_MS = 5_000;
+/** When a waiter looks at its predecessor for the first time, and again while there is nothing to be done. */
+export const ABANDONED_CHECK_MS = 5_000;
+const CHECK_MIN_MS = 50;
+/** Of many whom a writer waits for, so many are looked at each time. */
+const LOOKED_AT = 64;
+const CHECK_MAX_MS = 60_000;
+
+interface AbandonedContext {
+  control: ControlSession;
+  zooKeeperClock: ServerClock;
+}
+
+/**
+ * Looks at those whom a waiter waits for, and if one of them is abandoned removes whoever is, of those whom the line
+ * admits.
+ * @returns ms until it is worth looking again
+ */
+export async function removeAbandoned(
+  context: AbandonedContext,
+  line: Line,
+  blockers: readonly Contender[],
+  waiter: Contender,
+  deadline: number,
+): Promise<number> {
+  const looks = blockers.slice(0, LOOKED_AT).map(({ name }) => overdueBy(context, `${line.path}/${name}`, deadline));
+  const overdue = (await Promise.all(looks)).filter((place) => place !== undefined).map(({ ms }) => ms);
+  if (overdue.length === 0) return ABANDONED_CHECK_MS;
+  const longest = Math.max(...overdue);
+  if (longest < 0) return Math.min(CHECK_MAX_MS, Math.max(CHECK_MIN_MS, -longest));
+  await context.control.sync(line.path, deadline);
+  await line.list(deadline);
+  // Removing one that the line admits may admit others, which may be abandoned as well.
+  for (let removed = true; removed;) {
+    removed = false;
+    for (const contender of line.admittedBefore(waiter)) {
+      if (!(await removeIfAbandoned(context, line.path, contender, deadline))) continue;
+      line.remove(contender);
+      removed = true;
+    }
+  }
+  return ABANDONED_CHECK_MS;
+}
+
+/** Removes `head`, which the line must admit, if it is abandoned. @returns whether it is gone */
+export async function removeIfAbandoned(
+  context: AbandonedContext,
+  directory: string,
+  head: Contender,
+  deadline: number,
+): Promise<boolean> {
+  const path = `${directory}/${head.name}`;
+  const overdue = await overdueBy(context, path, deadline);
+  if (overdue === undefined || overdue.ms < 0) return false;
+  try {
+    await deleteContender(context.control.until(deadline), path, overdue.version);
+    return true;
+  } catch (error) {
+    if (isReason(error, 'BAD_VERSION')) return false; // its client came back
+    if (isReason(error, 'NO_NODE')) return true;
+    throw error;
+  }
+}
+
+/**
+ * How long a place is past its time (negative: how long it still has); undefined for holders, foreign nodes and nodes
+ * that are gone.
+ */
+async function overdueBy(
+  { control, zooKeeperClock: clock }: AbandonedContext,
+  path: string,
+  deadline: number,
+): Promise<{ ms: number; version: number } | undefined> {
+  if (!clock.known) return undefined;
+  const node = await unless(control.getData(path, deadline), 'NO_NODE');
+  const record = node === undefined ? undefined : decodeRecord(node.data);
+  if (node === undefined || record?.state !== 'waiting' || record.waitUntil === undefined) return undefined;
+  return { ms: clock.now() - (record.waitUntil + ABANDONED_GRACE_MS), version: node.stat.version };
+}

@@ -1,0 +1,47 @@
+/** The request to join a line (`join.ts`), and its result. */
+import type { Lease } from '../../../leases/lease.js';
+import type { Requester } from '../../../time.js';
+import type { Contender, Mode } from '../contender.js';
+import type { SeenDirectory } from '../directory.js';
+import type { Place } from '../place.js';
+
+export interface JoinRequest {
+  mode: Mode;
+  /** Semaphores only: how many permits there are, if the caller says so, and how many it wants. */
+  permits?: { limit: number | undefined; count: number } | undefined;
+  name: string;
+  lease: Lease;
+  requestId: string;
+  /**
+   * Under which the place is found again; the first is used for a new node. The second may be another lease's: it is
+   * checked.
+   */
+  guids: { own: string; shared: string | undefined; create: 'own' | 'shared' };
+  data: unknown;
+  /** For how long nobody is granted what the hold excludes, if it is lost; 0: not at all. */
+  lockDelayMs: number;
+  leaseToken?: string | undefined;
+  /** 0, and no `keepPlace`: the caller wants a place only where it is free. */
+  waitMs: number;
+  /** The place stays in line if no answer can be given. */
+  keepPlace: boolean;
+  /** See `AcquireRequest`. */
+  stays?: boolean | undefined;
+  hardDeadline: number;
+  requester: Requester;
+}
+
+export interface Placed {
+  how: 'placed';
+  place: Place;
+  first: boolean;
+  alreadyHeld: boolean;
+  expiresAt: number;
+  seen?: SeenDirectory | undefined;
+}
+
+export type Joined =
+  | Placed
+  /** The caller does not wait, and somebody stands in line, or a lock-delay runs. */
+  | { how: 'refused'; head: Contender }
+  | { how: 'refused'; head: undefined; lockedUntil: number };

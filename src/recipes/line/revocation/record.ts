@@ -1,0 +1,67 @@
+/** The record of a revocation, and its entry in the list. See `revocation.ts`. */
+import type { Layout, LineKind } from '../../../leases/layout.js';
+import type { BoundClient } from '../../../zookeeper/bound.js';
+
+export interface RevocationRecord {
+  state: 'pending' | 'broken';
+  kind: LineKind;
+  namespace: string;
+  name: string;
+  /** Of the hold's node, and which incarnation of it (protocol C10). */
+  path: string;
+  czxid: number;
+  /** Epoch ms on the ensemble's clock. Without it the hold is only asked for. */
+  breakAt?: number;
+  reason?: string;
+}
+
+/** A revocation as its lease is told of it. */
+export type Notice = RevocationRecord & { holdId: string };
+
+export function encodeRevocation(record: RevocationRecord): Buffer {
+  return Buffer.from(JSON.stringify(record));
+}
+
+export function decodeRevocation(data: Buffer): RevocationRecord {
+  return JSON.parse(data.toString('utf8')) as RevocationRecord;
+}
+
+const NEVER = 'never';
+
+export interface Pending {
+  breakAt: number | undefined;
+  leaseId: string;
+  holdId: string;
+}
+
+export function pendingName(breakAt: number | undefined, leaseId: string, holdId: string): string {
+  return `${breakAt ?? NEVER}.${leaseId}.${holdId}`;
+}
+
+/** @returns undefined for a name that is none of ours */
+export function parsePending(name: string): Pending | undefined {
+  const [, when, leaseId, holdId] = /^(never|\d+)\.([0-9a-f]+)\.([\w-]+)$/.exec(name) ?? [];
+  if (leaseId === undefined || holdId === undefined) return undefined;
+  return { breakAt: when === NEVER ? undefined : Number(when), leaseId, holdId };
+}
+
+/**
+ * What a lease has to be told: asked for, or broken. Where there is nothing, which is nearly always, this is one read
+ * of a node that does not exist. What was asked for and released since is left out.
+ */
+export async function readNotices(zk: BoundClient, layout: Layout, leaseId: string): Promise<Notice[]> {
+  const directory = layout.revocationsOf(leaseId);
+  const holdIds = await zk.children(directory);
+  const notices = await Promise.all(
+    holdIds.map(async (holdId): Promise<Notice | undefined> => {
+      const node = await zk.find(`${directory}/${holdId}`);
+      if (node === undefined) return undefined;
+      const record = decodeRevocation(node.data);
+      const notice = { ...record, holdId };
+      if (record.state === 'broken') return notice;
+      const hold = await zk.exists(record.path);
+      return hold?.czxid === record.czxid ? notice : undefined;
+    }),
+  );
+  return notices.filter((notice) => notice !== undefined).sort((a, b) => a.czxid - b.czxid);
+}

@@ -1,0 +1,228 @@
+/**
+ * The public view of a line: holders and waiters. Questions about one name are read behind a quorum
+ * (`ControlSession.readLatest`), unless asked otherwise; lists of names are read after a `sync`.
+ *
+ * `granted` counts only for contenders that the line admits (`rule.ts`); an admitted one that still waits is about to
+ * be granted.
+ */
+import type { LineKind } from '../../leases/layout.js';
+import type { Page } from '../../page.js';
+import { readRule } from './permits/agreement.js';
+import { shownLine, type Contender } from './contender.js';
+import type { Coordination } from '../coordination.js';
+import { describeContender, type ContenderView } from './describe.js';
+import { readLineDirectory } from './directory.js';
+import { delayBeside, findDelay, type Locked } from './delay/lock-delay.js';
+import { listInUse } from '../names-in-use.js';
+import { permitsOf, type LineRule } from './rule.js';
+import type { BoundClient } from '../../zookeeper/bound.js';
+
+/** Holders, and waiters, that are shown inside an answer; the rest of the waiters is paged. */
+export const SHOWN = 100;
+
+/** A line, as callers name it. */
+export interface LineName {
+  kind: LineKind;
+  namespace: string;
+  name: string;
+}
+
+export interface LineView {
+  name: string;
+  /** Semaphores only: how many permits there are, and how many are held. */
+  limit: number | undefined;
+  permitsHeld: number | undefined;
+  holders: ContenderView[];
+  holderCount: number;
+  waiters: WaiterView[];
+  waiterCount: number;
+  /** Epoch ms on the ensemble's clock, while a lock-delay runs. */
+  lockedUntil: number | undefined;
+}
+
+export type WaiterView = ContenderView & { position: number };
+
+export interface Read {
+  contender: Contender;
+  view: ContenderView;
+}
+
+export function describeLine(context: Coordination, line: LineName, deadline: number): Promise<LineView> {
+  const zk = context.control.until(deadline);
+  return zk.fresh(() => describeLineStale(context, zk, line));
+}
+
+/** As often a line is looked at when somebody goes between its listing and the reading of those who stand in it. */
+const LOOKS = 3;
+
+/** As the server at hand knows it. */
+export async function describeLineStale(context: Coordination, zk: BoundClient, line: LineName): Promise<LineView> {
+  for (let look = 1; ; look += 1) {
+    const { view, settled } = await lookAt(context, zk, line);
+    if (settled || look === LOOKS) return view;
+  }
+}
+
+/**
+ * @returns `settled`: all that were listed were there when they were read. Else the view is of those who were: it
+ *   counts what it shows.
+ */
+async function lookAt(
+  context: Coordination,
+  zk: BoundClient,
+  { kind, namespace, name }: LineName,
+): Promise<{ view: LineView; settled: boolean }> {
+  const directory = context.layout.line(kind, namespace, name);
+  const [listing, rule] = await Promise.all([readListing(zk, directory), readRule(zk, kind, directory)]);
+  const { line, delays } = listing;
+  const admitted = rule.holding(line);
+  // The places of a semaphore are not granted before their turn, so each has to be asked.
+  const asked = line.slice(0, rule.limit === undefined ? Math.min(admitted, SHOWN) : admitted);
+  const next = line.slice(admitted, admitted + SHOWN);
+  const excluding = delays ? delayBeside(context, zk, directory, line, listing.zxid) : undefined;
+  const standing = new Set(line.map(({ name: node }) => node));
+  const [first, behind, locked] = await Promise.all([
+    readFirst(zk, directory, asked, excluding),
+    readContenders(zk, directory, next),
+    delays && line[0]?.reads === true ? findDelay(context, zk, directory, { standing }) : excluding,
+  ]);
+  const holders = first.filter(({ view }) => view.state === 'granted');
+  const waiters = [...first.filter(({ view }) => view.state === 'waiting'), ...behind];
+  const waitingFirst = first.length - holders.length;
+  const shown = {
+    name,
+    limit: rule.limit,
+    permitsHeld:
+      rule.limit === undefined ? undefined : holders.reduce((n, { contender }) => n + permitsOf(contender), 0),
+    holders: holders.slice(0, SHOWN).map(({ view }) => view),
+    holderCount: admitted - asked.length + holders.length,
+    waiters: waiters.slice(0, SHOWN).map(({ view }, i) => ({ ...view, position: i + 1 })),
+    waiterCount: line.length - admitted - next.length + behind.length + waitingFirst,
+    lockedUntil: locked?.lockedUntil,
+  };
+  return { view: shown, settled: first.length === asked.length && behind.length === next.length };
+}
+
+/** Waiters in line order, beginning after position `after`. */
+export async function listWaiters(
+  context: Coordination,
+  zk: BoundClient,
+  { kind, namespace, name }: LineName,
+  page: { after: number; limit: number },
+): Promise<{ items: WaiterView[]; next: number | undefined }> {
+  const directory = context.layout.line(kind, namespace, name);
+  const reading = (): Promise<[Listing, LineRule]> => readLineAndRule(zk, kind, directory);
+  const [listing, rule] = await zk.fresh(reading);
+  const { line } = listing;
+  const admitted = rule.holding(line);
+  const excluding = listing.delays ? delayBeside(context, zk, directory, line, listing.zxid) : undefined;
+  const first = await readFirst(zk, directory, line.slice(0, admitted), excluding);
+  const waiting = [
+    ...first.filter(({ view }) => view.state === 'waiting').map(({ contender }) => contender),
+    ...line.slice(admitted),
+  ];
+  const wanted = waiting.slice(page.after, page.after + page.limit);
+  const contenders = await readContenders(zk, directory, wanted);
+  return {
+    items: contenders.map(({ view, contender }) => ({ ...view, position: waiting.indexOf(contender) + 1 })),
+    next: page.after + page.limit < waiting.length ? page.after + page.limit : undefined,
+  };
+}
+
+/** Whether a fencing token belongs to a present holder, by a quorum. */
+export async function checkToken(
+  context: Coordination,
+  zk: BoundClient,
+  { kind, namespace, name }: LineName,
+  fencingToken: number,
+): Promise<{ current: boolean; latestFencingToken: number | null }> {
+  const directory = context.layout.line(kind, namespace, name);
+  const first = await zk.fresh(async () => {
+    const [listing, rule] = await readLineAndRule(zk, kind, directory);
+    const { line, delays, zxid } = listing;
+    const excluding = delays ? delayBeside(context, zk, directory, line, zxid) : undefined;
+    return readFirst(zk, directory, line.slice(0, rule.holding(line)), excluding);
+  });
+  const tokens = first.filter(({ view }) => view.state === 'granted').map(({ view }) => view.fencingToken);
+  return { current: tokens.includes(fencingToken), latestFencingToken: tokens.at(-1) ?? null };
+}
+
+export interface LineSummary {
+  name: string;
+  limit: number | undefined;
+  permitsHeld: number | undefined;
+  holders: ContenderView[];
+  holderCount: number;
+  waiterCount: number;
+  /** Epoch ms of the longest waiting one. */
+  oldestWaitSince: number | null;
+}
+
+/** Names that somebody holds or waits for, in their order. */
+export async function listLines(
+  context: Coordination,
+  zk: BoundClient,
+  kind: LineKind,
+  namespace: string,
+  page: Page,
+): Promise<{ items: LineSummary[]; next: string | undefined }> {
+  const parent = context.layout.lines(kind, namespace);
+  return listInUse(zk, parent, page, async (name) => {
+    const described = await describeLineStale(context, zk, { kind, namespace, name });
+    const { waiters, lockedUntil: _, ...line } = described;
+    if (line.holderCount + line.waiterCount === 0) return undefined;
+    return { ...line, oldestWaitSince: waiters[0]?.since ?? null };
+  });
+}
+
+async function readLineAndRule(zk: BoundClient, kind: LineKind, directory: string): Promise<[Listing, LineRule]> {
+  return Promise.all([readListing(zk, directory), readRule(zk, kind, directory)]);
+}
+
+/** As the server at hand knows it. */
+export async function readLine(zk: BoundClient, directory: string): Promise<Contender[]> {
+  return (await readListing(zk, directory)).line;
+}
+
+interface Listing {
+  line: Contender[];
+  /** There may be lock-delays in it. */
+  delays: boolean;
+  /** How new it is. */
+  zxid: number;
+}
+
+async function readListing(zk: BoundClient, directory: string): Promise<Listing> {
+  const listing = await zk.list(directory);
+  if (listing === undefined) return { line: [], delays: false, zxid: 0 };
+  const { children, stat, zxid } = listing;
+  return { line: shownLine(children), delays: readLineDirectory(stat).delays, zxid };
+}
+
+/**
+ * Those whom the line admits.
+ * @param excluding the delay beside which it does not count that they say `granted`: they wait for its end
+ */
+async function readFirst(
+  zk: BoundClient,
+  directory: string,
+  first: readonly Contender[],
+  excluding: Promise<Locked | undefined> | undefined,
+): Promise<Read[]> {
+  const [read, locked] = await Promise.all([readContenders(zk, directory, first), excluding]);
+  if (locked === undefined) return read;
+  return read.map(({ contender, view }) => ({ contender, view: view.external ? view : { ...view, state: 'waiting' } }));
+}
+
+/** The contenders that still exist, with what may be shown of them. */
+export async function readContenders(
+  zk: BoundClient,
+  directory: string,
+  contenders: readonly Contender[],
+): Promise<Read[]> {
+  const nodes = await Promise.all(contenders.map((contender) => zk.find(`${directory}/${contender.name}`)));
+  return nodes.flatMap((node, i) => {
+    const contender = contenders[i] as Contender;
+    return node === undefined ? [] : [{ contender, view: describeContender(contender, node) }];
+  });
+}

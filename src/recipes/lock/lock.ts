@@ -1,0 +1,40 @@
+/**
+ * Exclusive lock held by a lease.
+ *
+ * Guarantee: at most one live lease holds the name, in arrival order, as seen by ZooKeeper. Every grant has a fencing
+ *   token, strictly increasing per name: the czxid of the holder's node. (Not its sequence number, which restarts at 0
+ *   when an unused directory is removed and created again.)
+ * Not guaranteed: that a paused holder has noticed that its lease ended. Let the resource check the fencing token.
+ *
+ * Layout:  <root>/ns/<namespace>/locks/<name>/_c_<guid>-lock-<sequence>   ephemeral, of the lease's session
+ * Source:  ZooKeeper recipes, "Locks" and "Recoverable Errors and the GUID"; Curator's InterProcessMutex (layout).
+ *
+ * Reading order: this, with `line/line.ts`; `many-locks.ts`.
+ */
+import type { Lease } from '../../leases/lease.js';
+import type { Granted, NotGranted } from '../line/acquire.js';
+import type { Coordination } from '../coordination.js';
+import { acquireLine, acquireLineWithLease, releaseLine, type AcquireLine, type NewLease } from '../line/request.js';
+import type { ReleaseRequest } from '../line/release.js';
+
+export type AcquireLock = Omit<AcquireLine, 'kind' | 'mode'>;
+
+const EXCLUSIVE = { kind: 'lock', mode: 'exclusive' } as const;
+
+export function acquireLock(context: Coordination, lease: Lease, request: AcquireLock): Promise<Granted | NotGranted> {
+  return acquireLine(context, lease, { ...request, ...EXCLUSIVE });
+}
+
+/** Takes a lease and the lock in one call. */
+export function acquireLockWithLease(
+  context: Coordination,
+  newLease: NewLease,
+  request: AcquireLock,
+): Promise<{ result: Granted | NotGranted; lease: Lease; leaseToken: string }> {
+  return acquireLineWithLease(context, newLease, { ...request, ...EXCLUSIVE });
+}
+
+/** Releases a hold or gives up a waiting place. */
+export function releaseLock(context: Coordination, request: ReleaseRequest): Promise<void> {
+  return releaseLine(context, EXCLUSIVE.kind, request);
+}

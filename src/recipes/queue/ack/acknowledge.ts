@@ -1,0 +1,107 @@
+/** Acknowledges claims: the message goes with its claim (`settling.ts`). */
+import type { Lease } from '../../../leases/lease.js';
+import type { Awaited } from '../../../time.js';
+import { isReason, NoReplyError, orUnknown } from '../../../zookeeper/errors.js';
+import type { LeaseSession } from '../../../zookeeper/lease-session.js';
+import { OwnedTransaction } from '../../../zookeeper/owned-transaction.js';
+import { claimPath, recordPath } from '../claim/entry.js';
+import type { Queue } from '../queue.js';
+import { MESSAGES_AT_ONCE } from '../transactions.js';
+import { Nacks } from './nacks.js';
+import { settlings, standing, type Settled, type Settling } from './settling.js';
+
+/**
+ * @returns one result per claimId, in order
+ * @throws LeaseExpiredError, NoReplyError
+ */
+export async function acknowledge(
+  queue: Queue,
+  lease: Lease,
+  claimIds: readonly string[],
+  { deadline, requester }: Awaited,
+): Promise<Settled[]> {
+  const results: Settled[] = claimIds.map(() => 'lost');
+  const wrote = (): boolean => results.includes('done');
+  const open = settlings(queue, lease, claimIds);
+  let inDoubt = false;
+  for (let i = 0; i < open.length; i += MESSAGES_AT_ONCE) {
+    const batch = open.slice(i, i + MESSAGES_AT_ONCE);
+    const onSession = async (session: LeaseSession, tries: number): Promise<boolean> => {
+      const done = await acknowledgeBatch(queue, session, batch, results, deadline);
+      if (!done) return false;
+      // Told apart only here: of a message that is there somebody else has the claim, or nobody.
+      const lost = batch.filter(({ index }) => results[index] === 'lost');
+      if (lost.length === 0) return true;
+      const nacks = await Nacks.read(session, queue, lease, deadline);
+      for (const settling of lost) {
+        const why = await whyLost(queue, session, settling, nacks, deadline);
+        if (why !== 'unknown') results[settling.index] = why;
+        // An earlier try of this request, whose reply was lost, may have done it.
+        else if (tries > 0) inDoubt = true;
+      }
+      return true;
+    };
+    const acknowledging = queue.context.leases.sessions.useRepeatedly(lease, deadline, onSession, requester);
+    const isThere = await orUnknown(acknowledging, wrote);
+    if (inDoubt) throw new NoReplyError('the acknowledgement', 'connection-lost', true);
+    if (!isThere) break; // deleted: claims of it mean nothing any more
+    for (const { path, index } of batch) if (results[index] !== 'lost') queue.dispatcher.settled(path, 'gone');
+  }
+  queue.count('ack', results.filter((result) => result === 'done').length);
+  return results;
+}
+
+/**
+ * All of a batch in one transaction, without those that fail.
+ * @returns false when the queue was deleted: nothing was done
+ */
+async function acknowledgeBatch(
+  queue: Queue,
+  session: LeaseSession,
+  batch: readonly Settling[],
+  results: Settled[],
+  deadline: number,
+): Promise<boolean> {
+  let open = [...batch];
+  while (open.length > 0) {
+    const transaction = new OwnedTransaction<'queue' | Settling>().add('queue', queue.paths.exists);
+    for (const settling of open) {
+      const { claim, path } = settling;
+      transaction.add(
+        settling,
+        { type: 'delete', path: claimPath(path) },
+        { type: 'delete', path: recordPath(path), version: claim.version },
+        { type: 'delete', path },
+      );
+    }
+    try {
+      await session.multi(transaction.operations, deadline);
+      for (const { index } of open) results[index] = 'done';
+      return true;
+    } catch (error) {
+      const culprit = transaction.culpritOf(error);
+      if (culprit === undefined || !isReason(error, 'NO_NODE', 'BAD_VERSION', 'NOT_EMPTY')) throw error;
+      if (culprit === 'queue') return false;
+      const left = await standing(session, open, culprit, deadline);
+      for (const settling of open) {
+        // An earlier try of this request has done it, if it says so.
+        if (!left.includes(settling) && results[settling.index] !== 'done') results[settling.index] = 'lost';
+      }
+      open = left;
+    }
+  }
+  return true;
+}
+
+/** @returns `unknown`: the message is gone, and the claim may have ended by its time before that */
+async function whyLost(
+  queue: Queue,
+  session: LeaseSession,
+  { claimId, claim, path }: Settling,
+  nacks: Nacks,
+  deadline: number,
+): Promise<Settled | 'unknown'> {
+  // What ended the claim is older than what the marks were read for.
+  if (nacks.has(claimId) || (await session.exists(path, deadline)) !== undefined) return 'lost';
+  return claim.until === 0 || (await queue.ensembleNow(deadline)) < claim.until ? 'gone' : 'unknown';
+}

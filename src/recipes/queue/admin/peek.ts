@@ -1,0 +1,184 @@
+/**
+ * Looks into a queue without taking anything: page by page, each of a bounded size, however large the messages are. Up
+ * to date: read after a `sync`.
+ */
+import type { ControlSession } from '../../../zookeeper/control-session.js';
+import type { MultiReadResult } from '../../../zookeeper/operations.js';
+import type { Coordination } from '../../coordination.js';
+import { claimPath, decodeClaim, recordPath } from '../claim/entry.js';
+import { decodeMessage, type StoredMessage } from '../message.js';
+import { dueAtOf, prioritiesIn, QueuePaths, type MessagePlace } from '../paths.js';
+import type { QueueName, Queues } from '../queues.js';
+import { ANSWER_BYTES_MAX } from '../claim/room.js';
+import { segmentsOf } from './view.js';
+
+export interface PeekedMessage {
+  message: StoredMessage;
+  priority: number;
+  enqueuedAt: number;
+  /** So far. */
+  deliveries: number;
+  state: 'available' | 'claimed' | 'delayed';
+  claimedBy?: string | undefined;
+  claimedUntil?: number | undefined;
+  dueAt?: number | undefined;
+}
+
+/** Of so many the sizes are asked for at once, and then those read that fit. */
+const PEEK_AT_ONCE = 100;
+
+/** Where a page of messages ends: the last one of it. */
+export type PeekCursor = MessagePlace | { delayed: string };
+
+/** The messages in the order in which they would be delivered, and then those that are not due; nothing is taken. */
+export async function peekMessages(
+  context: Coordination,
+  queues: Queues,
+  { namespace, name }: QueueName,
+  page: { limit: number; after: PeekCursor | undefined },
+  deadline: number,
+): Promise<{ items: PeekedMessage[]; next: PeekCursor | undefined } | undefined> {
+  const { control, layout } = context;
+  const found = await queues.read(namespace, name, deadline);
+  if (found === undefined) return undefined;
+  const paths = new QueuePaths(layout.queueData(namespace, found.record.id));
+  const { after } = page;
+  // Set aside once for the whole page: pages that each had some of it and waited for more would wait for each other.
+  return control.largeReads.spend(ANSWER_BYTES_MAX, deadline, async () => {
+    const filling = new Filling(control, paths, page.limit, deadline);
+    for await (const places of placesBehind(control, paths, after, deadline))
+      if (await filling.add(places)) return { items: filling.items, next: filling.last };
+    return { items: filling.items, next: undefined };
+  });
+}
+
+/** A page that is being filled. */
+class Filling {
+  readonly items: PeekedMessage[] = [];
+  last: PeekCursor | undefined;
+  readonly #control: ControlSession;
+  readonly #paths: QueuePaths;
+  readonly #limit: number;
+  readonly #deadline: number;
+  #room = ANSWER_BYTES_MAX;
+
+  constructor(control: ControlSession, paths: QueuePaths, limit: number, deadline: number) {
+    this.#control = control;
+    this.#paths = paths;
+    this.#limit = limit;
+    this.#deadline = deadline;
+  }
+
+  /** @returns whether the page is full, and there are more */
+  async add(places: readonly PeekCursor[]): Promise<boolean> {
+    for (let i = 0; i < places.length;) {
+      const left = this.#limit - this.items.length;
+      if (left === 0) return true;
+      const batch = await this.#fitting(places.slice(i, i + Math.min(PEEK_AT_ONCE, left)));
+      if (batch.length === 0) return true;
+      this.items.push(...(await readPeeked(this.#control, this.#paths, batch, this.#deadline)));
+      this.last = batch.at(-1);
+      i += batch.length;
+    }
+    return false;
+  }
+
+  /**
+   * The first of these for whose bodies there is room. One alone has room whatever its size; what has been taken
+   * meanwhile needs none.
+   */
+  async #fitting(places: readonly PeekCursor[]): Promise<PeekCursor[]> {
+    const stats = await Promise.all(
+      places.map((place) => this.#control.exists(pathOf(this.#paths, place), this.#deadline)),
+    );
+    const fitting: PeekCursor[] = [];
+    for (const [i, place] of places.entries()) {
+      const bytes = stats[i]?.dataLength ?? 0;
+      if (bytes > this.#room && this.#room < ANSWER_BYTES_MAX) break;
+      this.#room -= bytes;
+      fitting.push(place);
+    }
+    return fitting;
+  }
+}
+
+/** The places behind that one, as many at a time as are listed together. */
+async function* placesBehind(
+  control: ControlSession,
+  paths: QueuePaths,
+  after: PeekCursor | undefined,
+  deadline: number,
+): AsyncGenerator<PeekCursor[]> {
+  const root = await control.until(deadline).children(paths.data);
+  if (after === undefined || 'priority' in after) {
+    for (const priority of prioritiesIn(root)) {
+      if (after !== undefined && priority < after.priority) continue;
+      for await (const { number, sequences } of segmentsOf(control, paths, priority, deadline)) {
+        yield sequences
+          .map((sequence) => ({ priority, segment: number, sequence }))
+          .filter((place) => after === undefined || comparePlaces(place, after) > 0);
+      }
+    }
+  }
+  for await (const names of delayedOf(control, paths, deadline)) {
+    yield names
+      .map((delayed) => ({ delayed }))
+      .filter(({ delayed }) => after === undefined || 'priority' in after || delayed > after.delayed);
+  }
+}
+
+function comparePlaces(a: MessagePlace, b: MessagePlace): number {
+  return a.priority - b.priority || a.segment - b.segment || a.sequence - b.sequence;
+}
+
+/** The paths, below the directory of delayed messages, of those of one second after the other. */
+async function* delayedOf(control: ControlSession, paths: QueuePaths, deadline: number): AsyncGenerator<string[]> {
+  const zk = control.until(deadline);
+  const children = async (path: string): Promise<string[]> => (await zk.children(path)).sort();
+  for (const coarse of await children(paths.delayed))
+    for (const fine of await children(`${paths.delayed}/${coarse}`))
+      yield (await children(`${paths.delayed}/${coarse}/${fine}`)).map((name) => `${coarse}/${fine}/${name}`);
+}
+
+function pathOf(paths: QueuePaths, place: PeekCursor): string {
+  return 'delayed' in place ? `${paths.delayed}/${place.delayed}` : paths.message(place);
+}
+
+async function readPeeked(
+  control: ControlSession,
+  paths: QueuePaths,
+  places: readonly PeekCursor[],
+  deadline: number,
+): Promise<PeekedMessage[]> {
+  const nodes = places.map((place) => pathOf(paths, place));
+  const { results } = await control.multiRead(
+    nodes.flatMap((path) => [
+      { type: 'getData' as const, path },
+      { type: 'getData' as const, path: recordPath(path) },
+      { type: 'getData' as const, path: claimPath(path) },
+    ]),
+    deadline,
+  );
+  return places.flatMap((place, i) => {
+    const [node, record, claim] = results.slice(3 * i, 3 * i + 3) as [
+      MultiReadResult,
+      MultiReadResult,
+      MultiReadResult,
+    ];
+    const message = 'data' in node ? decodeMessage(node.data) : undefined;
+    if (!('data' in node) || message === undefined) return [];
+    const held = 'data' in claim ? decodeClaim(claim.data) : undefined;
+    const delayed = 'delayed' in place;
+    return [
+      {
+        message,
+        priority: delayed ? (message.header.p ?? 0) : place.priority,
+        enqueuedAt: message.header.e ?? node.stat.ctime,
+        deliveries: (message.header.n ?? 0) + ('data' in record ? record.stat.version + 1 : 0),
+        state: delayed ? 'delayed' : 'data' in claim ? 'claimed' : 'available',
+        ...(held === undefined ? {} : { claimedBy: held.leaseId, claimedUntil: held.until }),
+        ...(delayed ? { dueAt: dueAtOf(place.delayed.slice(place.delayed.lastIndexOf('/') + 1)) } : {}),
+      },
+    ];
+  });
+}

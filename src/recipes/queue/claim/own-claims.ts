@@ -1,0 +1,125 @@
+/**
+ * The claims that a lease has at a queue: for answering a repeated request (`requestId`), and for showing what the
+ * lease holds. ZooKeeper lists a session's own nodes, so other leases' claims are never read.
+ */
+import { isReason } from '../../../zookeeper/errors.js';
+import type { LeaseSession } from '../../../zookeeper/lease-session.js';
+import type { Lease } from '../../../leases/lease.js';
+import type { Awaited } from '../../../time.js';
+import type { MultiReadResult } from '../../../zookeeper/operations.js';
+import { parseSequence } from '../../../zookeeper/paths.js';
+import { encodeClaimId } from './id.js';
+import type { Delivered } from './demand.js';
+import { claimPath, decodeClaim, recordPath } from './entry.js';
+import { decodeMessage } from '../message.js';
+import type { Queue } from '../queue.js';
+import type { MessagePlace } from '../paths.js';
+
+const READS_AT_ONCE = 1_000;
+const PLACE = /\/p(\d{3})\/s-(\d{10})\/(m-[^/]+)\/c$/;
+
+/** Where the message of a claim's node stands; undefined for the path of another node. */
+export function placeOfClaim(path: string): MessagePlace | undefined {
+  const match = PLACE.exec(path);
+  const sequence = match === null ? undefined : parseSequence(match[3] as string);
+  return match === null || sequence === undefined
+    ? undefined
+    : { priority: Number(match[1]), segment: Number(match[2]), sequence };
+}
+
+/**
+ * What this lease has claimed with that requestId and not acknowledged yet, in the order of the queue. Their nodes are
+ * written, so that the first try, should it find that its client has left, does not take them back; nor may the caller,
+ * whatever becomes of its answer: another try may have been answered before.
+ * @throws LeaseExpiredError, NoReplyError
+ */
+export function findClaims(
+  queue: Queue,
+  lease: Lease,
+  requestId: string,
+  { deadline, requester }: Awaited,
+): Promise<Delivered[]> {
+  const find = async (session: LeaseSession): Promise<Delivered[]> => {
+    for (;;) {
+      const found = await readClaims(session, queue, lease, requestId, deadline);
+      if (await written(session, found, deadline)) return found.map(({ item }) => item);
+    }
+  };
+  return queue.context.leases.sessions.useRepeatedly(lease, deadline, find, requester);
+}
+
+interface Found {
+  item: Delivered;
+  /** Of the claim's own node. */
+  data: Buffer;
+  version: number;
+}
+
+/** @returns false when one of them was taken back, settled or prolonged meanwhile */
+async function written(session: LeaseSession, found: readonly Found[], deadline: number): Promise<boolean> {
+  if (found.length === 0) return true;
+  try {
+    await session.multi(
+      found.map(({ item: { path }, data, version }) => ({ type: 'setData', path: claimPath(path), data, version })),
+      deadline,
+    );
+    return true;
+  } catch (error) {
+    if (isReason(error, 'NO_NODE', 'BAD_VERSION')) return false;
+    throw error;
+  }
+}
+
+async function readClaims(
+  session: LeaseSession,
+  queue: Queue,
+  lease: Lease,
+  requestId: string,
+  deadline: number,
+): Promise<Found[]> {
+  const [, paths] = await Promise.all([
+    session.sync(queue.paths.data, deadline),
+    session.getEphemerals(queue.paths.data, deadline),
+  ]);
+  const claims = paths.filter((path) => placeOfClaim(path) !== undefined).sort();
+  if (claims.length === 0) return [];
+  const results: MultiReadResult[] = [];
+  // A lease may have so many that one request with all of them is more than a server reads.
+  for (let i = 0; i < claims.length; i += READS_AT_ONCE) {
+    const batch = claims.slice(i, i + READS_AT_ONCE).map((path) => ({ type: 'getData' as const, path }));
+    results.push(...(await session.multiRead(batch, deadline)).results);
+  }
+  const found: Found[] = [];
+  for (const [i, result] of results.entries()) {
+    const record = 'data' in result ? decodeClaim(result.data) : undefined;
+    if (!('data' in result) || record?.requestId !== requestId) continue;
+    const claim = claims[i] as string;
+    const path = claim.slice(0, -'/c'.length);
+    // One by one: bodies may be large.
+    const read = await session.multiRead(
+      [
+        { type: 'getData', path },
+        { type: 'getData', path: recordPath(path) },
+      ],
+      deadline,
+    );
+    const [node, deliveries] = read.results;
+    if (node === undefined || deliveries === undefined || !('data' in node) || !('data' in deliveries)) continue;
+    const message = decodeMessage(node.data);
+    if (message === undefined) continue;
+    const place = placeOfClaim(claim) as MessagePlace;
+    const { version } = deliveries.stat;
+    const item = {
+      message,
+      priority: place.priority,
+      enqueuedAt: message.header.e ?? node.stat.ctime,
+      deliveries: (message.header.n ?? 0) + version + 1,
+      claimId: encodeClaimId(lease, { queueId: queue.id, ...place, version, until: record.first ?? record.until ?? 0 }),
+      claimedUntil: record.until,
+      path,
+      version,
+    };
+    found.push({ item, data: result.data, version: result.stat.version });
+  }
+  return found;
+}

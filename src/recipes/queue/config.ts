@@ -1,0 +1,54 @@
+/**
+ * A queue's configuration, and the contents that its name stands for: the data of `<namespace>/queues/<name>`.
+ *
+ * Names are separate from contents, so that a queue that is deleted and created again begins empty, whatever of the old
+ * one is still to be removed, and no old claimId is valid in it (protocol C23).
+ */
+import { randomBytes } from 'node:crypto';
+
+export type QueueOrder = 'fifo' | 'priority';
+
+export interface QueueConfig {
+  order: QueueOrder;
+  /**
+   * Messages, delayed ones among them, from which on a push is refused. Approximate: pushes are not serialised for it.
+   */
+  maxDepth?: number;
+  /** Claims of one message after which it goes to the dead-letter queue in place of another consumer. */
+  maxDeliveries?: number;
+  deadLetterQueue?: string;
+  /** The longest claim, also of a claim that names no time. */
+  maxClaimMs?: number;
+  /** How long a messageId is remembered. */
+  dedupWindowMs: number;
+}
+
+/** What the node says. */
+export interface QueueRecord {
+  /** Names the data directory. */
+  id: string;
+  config: QueueConfig;
+}
+
+export const DEDUP_WINDOW_MS = 300_000;
+
+export const DEFAULT_CONFIG: QueueConfig = { order: 'fifo', dedupWindowMs: DEDUP_WINDOW_MS };
+
+export function newQueueId(): string {
+  return randomBytes(8).toString('hex');
+}
+
+export function encodeQueue(record: QueueRecord): Buffer {
+  return Buffer.from(JSON.stringify(record));
+}
+
+/** @returns undefined for a node that is not ours */
+export function decodeQueue(data: Buffer): QueueRecord | undefined {
+  try {
+    const record = JSON.parse(data.toString('utf8')) as QueueRecord;
+    const ours = typeof record.id === 'string' && typeof record.config === 'object';
+    return ours ? record : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,144 @@
+/**
+ * What lies below one queue's data directory, `<namespace>/queue-data/<id>`:
+ *
+ *   p<PPP>/s-<n>/m-<sequence>          a message; its data are header and body, never written again
+ *   p<PPP>/s-<n>/m-<sequence>/d        how often it was claimed: the node's version plus one (persistent, made by the
+ *                                      first claim)
+ *   p<PPP>/s-<n>/m-<sequence>/c        the claim (ephemeral, of the consumer's lease session)
+ *   delayed/<a>/<b>/<due>-<sequence>   a message that is not due yet, in directories of about 17 minutes and one second
+ *   dedup/<bb>/<hash>                  a messageId that was seen: which message it was, and until when it counts
+ *   takers/t-<sequence>                whose turn it is to take (ephemeral, of a replica's control session): the first
+ *                                      one's
+ *   nacks/<leaseId>                    which claims that lease has given back (ephemeral, of its session; `nacks.ts`)
+ *   pushers/<lane>                     the number of the last transaction of that lane (`push/lane.ts`)
+ *
+ * PPP is the priority, n the number of the segment, both padded so that their order as text is their order. A version
+ * above 0 says: of a segment that it is sealed, of the data directory that the queue was deleted. That of `pushers`
+ * counts the priorities that came into use since the queue was made: a deletion that does not know all of them fails.
+ */
+import type { MultiOperation } from '../../zookeeper/operations.js';
+import { formatSequence, parseSequence } from '../../zookeeper/paths.js';
+
+export const PRIORITY_MAX = 999;
+/**
+ * Of a queue without priorities, and of messages that do not say: in the middle of what is mostly used, as kazoo has
+ * it.
+ */
+export const PRIORITY_DEFAULT = 100;
+/**
+ * About so many messages are in a segment: who fills it seals it. A listing of one stays below 64 KB also when a batch
+ * overfills it.
+ */
+export const SEGMENT_MESSAGES = 1_000;
+
+const SEGMENT_DIGITS = 10;
+const COARSE_BITS = 20; // ms: about 17 minutes
+const FINE_BITS = 10; // ms: about a second
+const DUE_DIGITS = 13;
+const DEDUP_DIGITS = 2;
+
+export class QueuePaths {
+  /** The data directory itself. */
+  readonly data: string; // its node says which name stands for it
+  readonly takers: string;
+  readonly pushers: string;
+  readonly delayed: string;
+  readonly dedup: string;
+  readonly nacks: string;
+
+  constructor(data: string) {
+    this.data = data;
+    this.takers = `${data}/takers`;
+    this.pushers = `${data}/pushers`;
+    this.delayed = `${data}/delayed`;
+    this.dedup = `${data}/dedup`;
+    this.nacks = `${data}/nacks`;
+  }
+
+  priority(priority: number): string {
+    return `${this.data}/${priorityName(priority)}`;
+  }
+
+  segment(priority: number, segment: number): string {
+    return `${this.priority(priority)}/${segmentName(segment)}`;
+  }
+
+  message({ priority, segment, sequence }: MessagePlace): string {
+    return `${this.segment(priority, segment)}/${messageName(sequence)}`;
+  }
+
+  /** Refuses what comes with it once the queue was deleted. */
+  get exists(): MultiOperation {
+    return { type: 'check', path: this.data, version: 0 };
+  }
+
+  /** The directory of messages that are due within the second of `dueAt` (epoch ms). */
+  delayedBucket(dueAt: number): string {
+    return `${this.delayed}/${Math.floor(dueAt / 2 ** COARSE_BITS)}/${Math.floor(dueAt / 2 ** FINE_BITS)}`;
+  }
+
+  /** A sequential node's name without its sequence. */
+  delayedMessage(dueAt: number): string {
+    return `${this.delayedBucket(dueAt)}/${String(dueAt).padStart(DUE_DIGITS, '0')}-`;
+  }
+
+  nacksOf(leaseId: string): string {
+    return `${this.nacks}/${leaseId}`;
+  }
+
+  dedupMark(hash: string): string {
+    return `${this.dedup}/${hash.slice(0, DEDUP_DIGITS)}/${hash}`;
+  }
+}
+
+/** Where in the queue a message stands. */
+export interface MessagePlace {
+  priority: number;
+  segment: number;
+  sequence: number;
+}
+
+export function priorityName(priority: number): string {
+  return `p${String(priority).padStart(3, '0')}`;
+}
+
+/** The priorities that a listing of the data directory shows, the first to be served first. */
+export function prioritiesIn(children: readonly string[]): number[] {
+  return children
+    .filter((name) => /^p\d{3}$/.test(name))
+    .map((name) => Number(name.slice(1)))
+    .sort((a, b) => a - b);
+}
+
+export function segmentName(segment: number): string {
+  return `s-${String(segment).padStart(SEGMENT_DIGITS, '0')}`;
+}
+
+export function segmentsIn(children: readonly string[]): number[] {
+  return children
+    .filter((name) => /^s-\d{10}$/.test(name))
+    .map((name) => Number(name.slice(2)))
+    .sort((a, b) => a - b);
+}
+
+/** A message's name without its sequence. */
+export const MESSAGE_PREFIX = 'm-';
+
+export function messageName(sequence: number): string {
+  return MESSAGE_PREFIX + formatSequence(sequence);
+}
+
+/** The sequence numbers of the messages that a listing of a segment shows, in order. */
+export function messagesIn(children: readonly string[]): number[] {
+  const sequences: number[] = [];
+  for (const name of children) {
+    const sequence = name.startsWith(MESSAGE_PREFIX) ? parseSequence(name) : undefined;
+    if (sequence !== undefined) sequences.push(sequence);
+  }
+  return sequences.sort((a, b) => a - b); // a segment is sealed long before it runs out of sequence numbers
+}
+
+/** When the message of that name is due, epoch ms. */
+export function dueAtOf(name: string): number {
+  return Number(name.slice(0, DUE_DIGITS));
+}

@@ -1,0 +1,245 @@
+/**
+ * Pushes messages: all of a request or none, in one transaction.
+ *
+ * Guarantee: a message that was answered 201 is in the queue; with a messageId, or as part of a request that one
+ *   principal repeats with its Idempotency-Key, it is there once however often it is pushed within the window, through
+ *   whichever replica. In one priority, what was pushed before another push began is delivered before it.
+ * Not guaranteed: that a push without either, repeated because its outcome was unknown, is in the queue only once.
+ *
+ * `lane.ts` has the transaction itself and its outcomes.
+ */
+import { InvalidError } from '../../../errors.js';
+import type { Awaited } from '../../../time.js';
+import type { Attempt } from '../../marks.js';
+import { afterRefusal, makeMark, markPath, readMarks, type Marked } from './dedup.js';
+import { encodeMessage, newMessageId } from '../message.js';
+import type { Arrival, Push } from './pending.js';
+import type { Queue } from '../queue.js';
+import { PRIORITY_DEFAULT } from '../paths.js';
+import { QueueGoneError } from '../gone.js';
+import type { Queues } from '../queues.js';
+import { bytesOf, bytesOfAll, checkTransaction } from '../transactions.js';
+import type { MultiOperation } from '../../../zookeeper/operations.js';
+
+/** Longest delay: what makes the directories of delayed messages few. */
+export const DELAY_MAX_MS = 7 * 24 * 3_600_000;
+
+/** Where only the size matters. */
+const ANY_INSTANT = 10 ** 12;
+
+export interface NewMessage {
+  body: Buffer;
+  /** Of a raw body; absent: the body is JSON. */
+  contentType?: string | undefined;
+  priority?: number | undefined;
+  delayMs?: number | undefined;
+  messageId?: string | undefined;
+  /** What it is known by without a messageId: the request, and which of its messages it is. */
+  attempt?: Attempt | undefined;
+  attributes?: Record<string, string> | undefined;
+}
+
+export interface Pushed {
+  id: string;
+  /** It had been pushed before, with the same messageId or the same request. */
+  duplicate: boolean;
+}
+
+/**
+ * @returns one per message, in order
+ * @throws PosternError `too-large`, `queue-full`, `invalid` before anything is sent; NoReplyError
+ */
+export async function pushMessages(
+  queues: Queues,
+  namespace: string,
+  name: string,
+  messages: readonly NewMessage[],
+  awaited: Awaited,
+): Promise<Pushed[]> {
+  const { deadline } = awaited;
+  for (;;) {
+    let queue = await queues.find(namespace, name, deadline);
+    if (queue === undefined) {
+      // What is refused makes no queue.
+      arrange(queues.unmade(namespace, name), messages, ANY_INSTANT);
+      queue = await queues.openOrCreate(namespace, name, deadline, awaited.requester);
+    }
+    try {
+      return await pushTo(queue, messages, awaited);
+    } catch (error) {
+      if (error instanceof QueueGoneError) await queues.reopen(queue, deadline);
+      // It may have been configured otherwise a moment ago: not refused by what is not known to be up to date.
+      else if (!(error instanceof InvalidError) || !(await queues.isOutdated(queue, deadline))) throw error;
+    }
+  }
+}
+
+/** The messages of a request, and what is answered when all of them are pushed. */
+interface Arranged {
+  pushed: Pushed[];
+  entries: PushedArrival[];
+}
+
+/**
+ * @param now epoch ms on the ensemble's clock
+ * @throws InvalidError, PosternError `too-large`
+ */
+function arrange(
+  { name, config, paths }: Pick<Queue, 'name' | 'config' | 'paths'>,
+  messages: readonly NewMessage[],
+  now: number,
+): Arranged {
+  const { order, dedupWindowMs } = config;
+  const pushed: Pushed[] = [];
+  /** Of messageIds that occur in this request already: which message it is. */
+  const own = new Map<string, number>();
+  const entries: PushedArrival[] = [];
+  for (const [index, message] of messages.entries()) {
+    const { messageId, attempt, priority, delayMs = 0, contentType } = message;
+    if (order === 'fifo' && priority !== undefined)
+      throw new InvalidError(
+        contentType === undefined ? `messages[${index}].priority` : 'priority',
+        priority,
+        `absent: queue "${name}" has order "fifo", as one has that nobody configured; for priorities PUT it with order "priority" before the first message`,
+        contentType === undefined ? {} : { in: 'query' },
+      );
+    const first = messageId === undefined || dedupWindowMs === 0 ? undefined : own.get(messageId);
+    if (first !== undefined) {
+      pushed.push({ id: (pushed[first] as Pushed).id, duplicate: true });
+      continue;
+    }
+    const id = newMessageId();
+    pushed.push({ id, duplicate: false });
+    const entry = new PushedArrival(
+      message,
+      id,
+      priority ?? PRIORITY_DEFAULT,
+      delayMs > 0 ? Math.ceil(now + delayMs) : undefined,
+    );
+    const knownBy = messageId ?? attempt?.id;
+    if (knownBy !== undefined && dedupWindowMs > 0) {
+      if (messageId !== undefined) own.set(messageId, index);
+      const fingerprint = messageId === undefined ? attempt?.fingerprint : undefined;
+      entry.mark(markPath(paths, knownBy), { id, until: Math.ceil(now + delayMs + dedupWindowMs), fingerprint });
+    }
+    entries.push(entry);
+  }
+  checkTransaction(
+    sum(
+      entries.map(
+        ({ arrival }) =>
+          bytesOf({ type: 'create', path: paths.data, data: arrival.data }) + bytesOfAll(arrival.conditions),
+      ),
+    ),
+  );
+  return { pushed, entries };
+}
+
+async function pushTo(
+  queue: Queue,
+  messages: readonly NewMessage[],
+  { deadline, requester }: Awaited,
+): Promise<Pushed[]> {
+  const { pushed, entries } = arrange(queue, messages, await queue.ensembleNow(deadline));
+  let open = entries;
+  /** @param known by the ids that they were given here, those of the messages that they repeat */
+  const leaveOut = (known: ReadonlyMap<string, string>): void => {
+    for (const [i, item] of pushed.entries()) {
+      const id = known.get(item.id);
+      if (id !== undefined) pushed[i] = { id, duplicate: true };
+    }
+    open = open.filter(({ id }) => !known.has(id));
+  };
+  try {
+    await queue.depth.admit(open.length, deadline);
+  } catch (error) {
+    // What only repeats a push that filled the queue is not refused: it takes no room.
+    const known = await knownAlready(queue, open, deadline);
+    if (known.size === 0) throw error;
+    leaveOut(known);
+    if (open.length > 0) await queue.depth.admit(open.length, deadline);
+  }
+  if (open.length === 0) return pushed;
+  const push: Push = {
+    arrivals: open.map(({ arrival }) => arrival),
+    deadline,
+    requester,
+    refused: async (_index, _operation, error) => {
+      const marked = markedOf(open);
+      const marks = marked.map((entry) => entry.marked);
+      const next = await afterRefusal(queue.control, marks, error, await queue.ensembleNow(deadline), deadline);
+      const known = new Map<string, string>();
+      for (const [i, { id, arrival }] of marked.entries()) {
+        const then = next[i] as MultiOperation | string;
+        if (typeof then === 'string') known.set(id, then);
+        else arrival.conditions = [then];
+      }
+      // It was this very push, in a transaction whose reply was lost: all of it is there.
+      if (marked.some(({ id }) => known.get(id) === id)) open = [];
+      else leaveOut(known);
+      return open.map(({ arrival }) => arrival);
+    },
+  };
+  await queue.lane.push(push);
+  queue.count('push', pushed.filter(({ duplicate }) => !duplicate).length);
+  queue.depth.pushed(open.length);
+  return pushed;
+}
+
+/** The ids of those whose mark counts still, and of the messages that they repeat. */
+async function knownAlready(
+  queue: Queue,
+  entries: readonly PushedArrival[],
+  deadline: number,
+): Promise<Map<string, string>> {
+  const marked = markedOf(entries);
+  const known = new Map<string, string>();
+  if (marked.length === 0) return known;
+  const earlier = await readMarks(
+    queue.control,
+    marked.map((entry) => entry.marked),
+    await queue.ensembleNow(deadline),
+    deadline,
+  );
+  for (const [i, entry] of marked.entries()) {
+    const found = earlier[i];
+    if (found !== undefined && 'id' in found) known.set(entry.id, found.id);
+  }
+  return known;
+}
+
+type MarkedArrival = PushedArrival & { marked: Marked };
+
+function markedOf(entries: readonly PushedArrival[]): MarkedArrival[] {
+  return entries.filter((entry): entry is MarkedArrival => entry.marked !== undefined);
+}
+
+/** A message of a request on its way. */
+class PushedArrival {
+  readonly arrival: Arrival;
+  marked: Marked | undefined;
+
+  constructor(
+    message: NewMessage,
+    readonly id: string,
+    priority: number,
+    dueAt: number | undefined,
+  ) {
+    const header = {
+      i: id,
+      t: message.contentType,
+      a: message.attributes,
+      p: dueAt === undefined ? undefined : priority,
+    };
+    this.arrival = { data: encodeMessage({ header, body: message.body }), priority, dueAt, conditions: [] };
+  }
+
+  mark(path: string, mark: Marked['mark']): void {
+    this.marked = { path, mark };
+    this.arrival.conditions = [makeMark(path, mark)];
+  }
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0);
+}

@@ -1,0 +1,45 @@
+/** The ensemble, and how it is spoken to. */
+import { contentOfFile, flag, optionalMatching, textOfFile, type Setting } from './setting.js';
+
+const SERVER = String.raw`(\[[0-9A-Fa-f:.%]+\]|[^\s:,/[\]]+)(:\d{1,5})?`;
+const CONNECT_STRING = new RegExp(`^${SERVER}(,${SERVER})*(/[^\\s]*)?$`);
+const DIGEST_RULE = 'user:password';
+const DIGEST = /^[^:]+:.+$/;
+
+export const ZOOKEEPER = {
+  zookeeper: optionalMatching(
+    {
+      env: 'POSTERN_ZOOKEEPER',
+      sentence: 'The ensemble to use; without it, `npm start` starts its own ZooKeeper.',
+    },
+    'host:port,host:port… and may end in a chroot such as /apps',
+    CONNECT_STRING,
+  ),
+  zookeeperAuth: optionalMatching(
+    {
+      env: 'POSTERN_ZOOKEEPER_AUTH',
+      sentence: 'Digest credentials for ZooKeeper; new znodes are then accessible only with them.',
+      secret: true,
+    },
+    DIGEST_RULE,
+    DIGEST,
+  ),
+  zookeeperAuthFile: textOfFile(
+    { env: 'POSTERN_ZOOKEEPER_AUTH_FILE', sentence: 'File with the value of POSTERN_ZOOKEEPER_AUTH.' },
+    `the path of a readable file with ${DIGEST_RULE}`,
+    DIGEST,
+  ),
+  zookeeperTls: flag({ env: 'POSTERN_ZOOKEEPER_TLS', sentence: 'Whether to use TLS to ZooKeeper.' }),
+  zookeeperTlsCa: contentOfFile({
+    env: 'POSTERN_ZOOKEEPER_TLS_CA',
+    sentence: 'PEM file with the certificate authority that signed the certificates of ZooKeeper.',
+  }),
+  zookeeperTlsCert: contentOfFile({
+    env: 'POSTERN_ZOOKEEPER_TLS_CERT',
+    sentence: 'PEM file with the certificate to present to ZooKeeper.',
+  }),
+  zookeeperTlsKey: contentOfFile({
+    env: 'POSTERN_ZOOKEEPER_TLS_KEY',
+    sentence: 'PEM file with the private key of that certificate.',
+  }),
+} satisfies Record<string, Setting<unknown>>;

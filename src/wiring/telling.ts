@@ -1,0 +1,45 @@
+/** What a replica reports about itself, gathered from all its workers: its metrics, and where requests wait. */
+import { sharedFor } from '../http/frame/exposition.js';
+import { aggregateMetrics, type MetricsTold } from '../metrics/aggregate.js';
+import type { Metrics } from '../metrics/metrics.js';
+import { tellContendedNames } from '../recipes/waiting/contended-names.js';
+import type { Contention, ContentionTold } from '../recipes/waiting/contention.js';
+import type { Clock } from '../time.js';
+import { Siblings } from '../workers/siblings.js';
+
+export interface TellingOptions {
+  readonly metrics: Metrics;
+  readonly contention: Contention;
+  readonly clock: Clock;
+  /** Of this replica. */
+  readonly workers: number;
+  /** How long `/metrics` may repeat the same answer, ms. */
+  readonly expositionMs: number;
+}
+
+export interface Telling {
+  /** All metrics in Prometheus' text format. */
+  readonly exposition: () => Promise<Buffer>;
+  /** Each worker's report for a namespace. */
+  readonly contention: (namespace: string) => Promise<readonly (readonly ContentionTold[])[]>;
+  close(): void;
+}
+
+export function tellingOf({ metrics, contention, clock, workers, expositionMs }: TellingOptions): Telling {
+  const registry = (): Metrics['registry'] => {
+    tellContendedNames(contention, metrics);
+    return metrics.registry;
+  };
+  const siblings = new Siblings({
+    metrics: () => registry().getMetricsAsJSON(),
+    contention: (namespace) => contention.tell(namespace as string),
+  });
+  const exposition = sharedFor(expositionMs, clock, async () =>
+    workers === 1 ? registry().metrics() : aggregateMetrics(await siblings.gather<MetricsTold>('metrics')),
+  );
+  return {
+    exposition,
+    contention: (namespace) => siblings.gather<ContentionTold[]>('contention', namespace),
+    close: () => siblings.close(),
+  };
+}

@@ -1,0 +1,20 @@
+/**
+ * Connections with something to send: one immediate for all, so that each sends what one turn of the event loop wrote
+ * in one call.
+ */
+
+export interface Flushed {
+  flush(): void;
+}
+
+let unflushed: Flushed[] = [];
+
+export function flushSoon(connection: Flushed): void {
+  if (unflushed.push(connection) === 1) setImmediate(flushAll);
+}
+
+function flushAll(): void {
+  const connections = unflushed;
+  unflushed = [];
+  for (const connection of connections) connection.flush();
+}

@@ -1,0 +1,155 @@
+/**
+ * Every administrative act leaves one line that says who did what to what and how it ended, and so does every refused
+ * one.
+ */
+import { randomBytes } from 'node:crypto';
+import { expect, test } from 'vitest';
+import { openApi } from '../../../src/http/contract/openapi.js';
+import { makeApiKeys } from '../../support/http/api-keys.js';
+import { runLog } from '../../support/run-log.js';
+import { startPair } from '../../support/start-gateway.js';
+
+/** An operation that needs the scope `admin`, as it is asked for, and what the line says of it beside who and when. */
+interface Act {
+  method: 'GET' | 'POST' | 'DELETE';
+  path: string;
+  body?: unknown;
+  says: Record<string, unknown>;
+}
+
+/** What stands in a body or a query, not in a path. */
+const ASKED_MEMBERS = ['graceMs', 'reason', 'to', 'force'];
+
+/** By operation. */
+function actsOn(leaseId: string, transactionId: string): Record<string, Act> {
+  const asked = { reason: 'noon', graceMs: 60_000 };
+  return {
+    listLeases: { method: 'GET', path: '/v1/leases', says: { kind: 'lease' } },
+    showLeaseById: { method: 'GET', path: `/v1/leases/${leaseId}`, says: { kind: 'lease', name: leaseId } },
+    revokeLock: {
+      method: 'POST',
+      path: '/v1/locks/held/revoke',
+      body: asked,
+      says: { kind: 'lock', name: 'held', ...asked },
+    },
+    revokeReadWriteLock: {
+      method: 'POST',
+      path: '/v1/rwlocks/held/revoke',
+      body: asked,
+      says: { kind: 'rwlock', ...asked },
+    },
+    revokeSemaphore: {
+      method: 'POST',
+      path: '/v1/semaphores/held/revoke',
+      body: asked,
+      says: { kind: 'semaphore', ...asked },
+    },
+    revokeElection: {
+      method: 'POST',
+      path: '/v1/elections/held/revoke',
+      body: asked,
+      says: { kind: 'election', ...asked },
+    },
+    abortTransaction: {
+      method: 'POST',
+      path: `/v1/transactions/${transactionId}/abort`,
+      body: { reason: 'noon' },
+      says: { kind: 'transaction', name: transactionId, reason: 'noon' },
+    },
+    redriveQueue: {
+      method: 'POST',
+      path: '/v1/queues/dead/redrive',
+      body: { to: 'full' },
+      says: { name: 'dead', to: 'full' },
+    },
+    purgeQueue: { method: 'POST', path: '/v1/queues/full/purge', says: { kind: 'queue', name: 'full' } },
+    deleteQueue: { method: 'DELETE', path: '/v1/queues/full?force=true', says: { name: 'full', force: true } },
+    endLeaseById: {
+      method: 'DELETE',
+      path: `/v1/leases/${leaseId}`,
+      says: { kind: 'lease', name: leaseId },
+    },
+  };
+}
+
+test('an administrative act is one line in the log, allowed or refused', async () => {
+  await using keys = await makeApiKeys({ ops: '*', worker: { default: ['read', 'use'] } });
+  // Whoever turns the log down does not mean these lines.
+  await using pair = await startPair({ settings: { POSTERN_AUTH_FILE: keys.file, POSTERN_LOG_LEVEL: 'warn' } });
+  await using ops = keys.as('ops', pair.a.url);
+  await using worker = keys.as('worker', pair.b.url);
+  const lease = await worker.createLease();
+  for (const path of ['locks/held', 'rwlocks/held', 'semaphores/held']) {
+    const body = { ...(path.startsWith('rw') && { mode: 'write' }), ...(path.startsWith('sem') && { limit: 1 }) };
+    await worker.expect(200, 'POST', `/v1/${path}/acquire`, { body, leaseToken: lease.leaseToken });
+  }
+  await worker.expect(200, 'POST', '/v1/elections/held/campaign', { body: {}, leaseToken: lease.leaseToken });
+  const { transactionId } = (await ops.expect(201, 'POST', '/v1/transactions', {
+    body: { participants: ['p'], deadlineMs: 60_000 },
+  })) as { transactionId: string };
+  for (const queue of ['full', 'dead'])
+    await worker.expect(201, 'POST', `/v1/queues/${queue}/messages`, { body: { messages: [{ body: 1 }] } });
+
+  const acts = actsOn(lease.leaseId, transactionId);
+  const administrative = openApi().operations.filter(({ source }) =>
+    /Scope: [^.]*`admin`/.test(source.description ?? ''),
+  );
+  expect(Object.keys(acts).sort()).toEqual(administrative.map(({ operationId }) => operationId).sort());
+
+  for (const [operation, { method, path, body, says }] of Object.entries(acts)) {
+    const options = body === undefined ? {} : { body };
+    // A coordinator aborts its own transaction without being an administrator: whose it is decides, so another one asks
+    // here.
+    const isOwn = operation === 'abortTransaction';
+    const refused = await worker.call(method, path, options);
+    expect([operation, refused.status]).toEqual([operation, 403]);
+    const allowed = await ops.call(method, path, options);
+    expect([operation, Math.floor(allowed.status / 100)]).toEqual([operation, 2]);
+    const lines = runLog.lines().filter((line) => line['operation'] === operation);
+    const common = { audit: true, msg: 'administrative act', level: 'info', namespace: 'default', operation, ...says };
+    // Of what is refused for its scope the body and the query are not looked at; a transaction tells whether it is.
+    const told = Object.fromEntries(Object.entries(common).filter(([member]) => !ASKED_MEMBERS.includes(member)));
+    const refusal = {
+      ...(isOwn ? common : told),
+      principal: 'worker',
+      keyId: 'worker',
+      status: 403,
+      outcome: 'forbidden',
+      traceId: refused.headers['trace-id'],
+    };
+    const done = {
+      ...common,
+      principal: 'ops',
+      keyId: 'ops',
+      status: allowed.status,
+      outcome: 'done',
+      traceId: allowed.headers['trace-id'],
+    };
+    expect(lines).toEqual([refusal, ...(isOwn ? [] : [done])].map((line) => expect.objectContaining(line) as unknown));
+  }
+  // What a coordinator does to its own transaction, and what takes no such scope, leaves none.
+  await worker.createLease();
+  expect(runLog.lines().filter(({ audit, operation }) => audit === true && operation === 'createLease')).toEqual([]);
+});
+
+test('a lease token, or an API key, in the wrong place is refused, and not written to the log', async () => {
+  await using keys = await makeApiKeys({ ops: '*', reader: { default: ['read'] } });
+  await using pair = await startPair({ settings: { POSTERN_AUTH_FILE: keys.file } });
+  await using ops = keys.as('ops', pair.a.url);
+  await using reader = keys.as('reader', pair.a.url);
+  const { leaseToken } = await ops.createLease();
+  const key = `postern_${randomBytes(32).toString('base64url')}`;
+  runLog.keepOut(key);
+  runLog.keepOut(leaseToken);
+  for (const secret of [leaseToken, key]) {
+    const path = `/v1/leases/${secret.slice(0, 190)}`; // as long as a name may be
+    runLog.keepOut(secret.slice(0, 190));
+    expect((await ops.call('DELETE', path)).status).toBe(422);
+    expect((await ops.call('GET', `/v1/locks/${secret.slice(0, 190)}`)).status).toBe(200);
+    expect((await reader.call('DELETE', path)).status).toBe(403);
+    expect((await pair.a.call('DELETE', path)).status).toBe(401);
+    await ops.call('POST', '/v1/locks/free/revoke', { body: { holdId: secret, reason: `with ${secret}` } });
+  }
+  const revocations = runLog.lines().filter(({ audit, operation }) => audit === true && operation === 'revokeLock');
+  expect(revocations.map(({ reason }) => reason)).toEqual(['with lt1.…', 'with postern_…']);
+});

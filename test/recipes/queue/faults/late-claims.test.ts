@@ -1,0 +1,64 @@
+/** Claims and acknowledgements that ZooKeeper does without an answer, or later than anybody waits for. */
+import { afterEach, expect, test } from 'vitest';
+import { LeaseSession } from '../../../../src/zookeeper/lease-session.js';
+import { NoReplyError } from '../../../../src/zookeeper/errors.js';
+import { OPCODE, type MultiResult } from '../../../../src/zookeeper/operations.js';
+import { bodiesOf, claim, pushBodies, queueOf } from '../client.js';
+import { claimDirectly, claimOne, opened } from '../claims.js';
+import { eventually } from '../../../support/eventually.js';
+import { startPair, startReplica } from '../../../support/start-gateway.js';
+import { freshRoot } from '../../../support/start-zookeeper.js';
+import { soon, startCuttable } from '../../../support/scene.js';
+import { scaled } from '../../../support/timing.js';
+
+const TTL_MS = 60_000;
+const multi: LeaseSession['multi'] = Reflect.get(LeaseSession.prototype, 'multi');
+
+afterEach(() => {
+  LeaseSession.prototype.multi = multi;
+});
+
+test('a claim that a server makes after nobody waits for it any more is not made (C28)', async () => {
+  await using pair = await startPair();
+  const { a, b } = pair;
+  const [me, other] = [await b.createLease({ ttlMs: TTL_MS }), await b.createLease({ ttlMs: TTL_MS })];
+  await pushBodies(b, 'work', [1]);
+  const late: (() => Promise<MultiResult[]>)[] = [];
+  // The server that has it stands still.
+  LeaseSession.prototype.multi = function (this: LeaseSession, operations, deadline) {
+    if (!operations.some(({ type, path }) => type === 'create' && path.endsWith('/c')))
+      return multi.call(this, operations, deadline);
+    late.push(() => multi.call(this, operations, soon()));
+    return new Promise((_, reject) =>
+      setTimeout(() => reject(new NoReplyError('the claim', 'deadline', true)), (deadline ?? 0) - performance.now()),
+    );
+  };
+  const claiming = claimDirectly(a, await opened(a, me), { hardDeadline: soon(scaled(2_000)) });
+  await expect(claiming).rejects.toMatchObject({ code: 'outcome-unknown' });
+  await eventually('nothing is left to be taken back', () => a.gateway.context.cleanup.pending === 0);
+  LeaseSession.prototype.multi = multi;
+  expect(late).toHaveLength(1);
+  await expect(late[0]?.()).rejects.toMatchObject({ reason: 'NO_NODE' });
+  expect(bodiesOf(await claim(b, 'work', other, { waitMs: 5_000 }))).toEqual([1]);
+});
+
+test('an acknowledgement that was done without an answer is not called undone when its claim had been extended (C20)', async () => {
+  const root = freshRoot();
+  await using cuttable = await startCuttable({ root });
+  await using b = await startReplica({ root });
+  const { replica: a, proxy } = cuttable;
+  const me = await a.createLease({ ttlMs: TTL_MS });
+  await pushBodies(b, 'work', [1]);
+  const { claimId } = await claimOne(a, 'work', me, { claimMs: 500 });
+  const { leaseToken } = me;
+  const extended = { leaseToken, body: { claimIds: [claimId], claimMs: TTL_MS } };
+  await a.expect(200, 'POST', '/v1/queues/work/extend', extended);
+  const queue = await a.gateway.recipes.queue.queues.expect('default', 'work', soon());
+  const until = (await queue.ensembleNow(soon())) + 500;
+  await eventually('the time of the claimId is over', async () => (await queue.ensembleNow(soon())) > until);
+  const lost = proxy.loseReply(OPCODE.multi);
+  const unknown = await a.call('POST', '/v1/queues/work/ack', { leaseToken, body: { claimIds: [claimId] } });
+  await lost;
+  expect(unknown.body).toMatchObject({ status: 503, code: 'outcome-unknown', outcome: 'unknown' });
+  expect((await queueOf(b, 'work')).depth).toBe(0);
+});

@@ -1,0 +1,137 @@
+/**
+ * Giving messages back, with answers that are lost: a repetition finds out, and nobody is told that it acknowledged
+ * what others did (C21).
+ */
+import { describe, expect, test } from 'vitest';
+import { OPCODE } from '../../../../src/zookeeper/operations.js';
+import { bodiesOf, claim, configure, peek, pop, pushBodies, queueOf, settle, settleAll } from '../client.js';
+import { startPair, startReplica, type Pair } from '../../../support/start-gateway.js';
+import { freshRoot } from '../../../support/start-zookeeper.js';
+import { scaled } from '../../../support/timing.js';
+import { soon, startCuttable } from '../../../support/scene.js';
+
+const TTL_MS = 20_000;
+/** Of a replica whose ZooKeeper is taken away: it answers by then, and has asked before. */
+const settings = { POSTERN_REQUEST_TIMEOUT_MS: String(scaled(3_000)) };
+
+/** How a message can be given back: to its place, with a delay, to the dead letters. */
+const WAYS = {
+  'to its place': { config: {}, body: {}, queue: 'work', deliveries: 2 },
+  'with a delay': { config: {}, body: { delayMs: 50 }, queue: 'work', deliveries: 2 },
+  'to the dead letters': {
+    config: { maxDeliveries: 1, deadLetterQueue: 'dead' },
+    body: {},
+    queue: 'dead',
+    deliveries: 1,
+  },
+};
+
+describe.each(Object.entries(WAYS))('a message that is given back %s', (_, { config, body, queue, deliveries }) => {
+  test('is given back once when the answer is lost: the repetition, at another replica, is told so', async () => {
+    const root = freshRoot();
+    await using b = await startReplica({ root });
+    await using cuttable = await startCuttable({ root, settings });
+    const { replica: a, proxy } = cuttable;
+    await configure(b, 'work', config);
+    await configure(b, 'dead');
+    await pushBodies(b, 'work', [1]);
+    const lease = await b.createLease({ ttlMs: TTL_MS });
+    const claims = await claim(b, 'work', lease);
+    const claimIds = claims.map(({ claimId }) => claimId);
+    const cut = proxy.loseReply(OPCODE.multi).then(() => proxy.refuse());
+    const answer = await a.call('POST', '/v1/queues/work/nack', {
+      body: { claimIds, ...body },
+      leaseToken: lease.leaseToken,
+    });
+    await cut;
+    expect(answer).toMatchObject({ status: 503, body: { code: 'outcome-unknown', retryable: true } });
+    // Of a delayed one the reply that is lost may be the refusal that its directory is to be made first: then it is
+    // done now.
+    const [found] = await settle(b, 'work', { op: 'nack', ...body }, lease, claims);
+    expect(found).toMatchObject('delayMs' in body ? { status: 200 } : { status: 200, gone: true });
+    expect(await settle(b, 'work', { op: 'nack', ...body }, lease, claims)).toEqual([
+      { claimId: claimIds[0], status: 200, gone: true },
+    ]);
+    expect(await pop(b, queue, { waitMs: 5_000 })).toMatchObject([{ body: 1, deliveries }]);
+    // The message is gone, and nothing has changed for who gave it back.
+    expect(await settle(b, 'work', { op: 'nack', ...body }, lease, claims)).toMatchObject([
+      { status: 200, gone: true },
+    ]);
+    expect(await settle(b, 'work', 'ack', lease, claims)).toMatchObject([{ status: 409, code: 'not-holder' }]);
+    expect(await queueOf(b, queue)).toMatchObject({ depth: 0, delayed: 0 });
+    proxy.accept();
+  });
+
+  test('is not acknowledged by who gave it back, when somebody else has done that since (C21)', async () => {
+    await using pair = await startPair();
+    await configure(pair.a, 'work', config);
+    await configure(pair.a, 'dead');
+    const [one, two] = [await pair.a.createLease({ ttlMs: TTL_MS }), await pair.b.createLease({ ttlMs: TTL_MS })];
+    await pushBodies(pair.a, 'work', [1, 2]);
+    const claims = await claim(pair.a, 'work', one, { max: 2 });
+    await settleAll(pair.a, 'work', { op: 'nack', ...body }, one, claims.slice(0, 1));
+    await settleAll(pair.b, 'work', 'ack', one, claims.slice(1));
+    const others = await claim(pair.b, queue, two, { waitMs: 5_000 });
+    expect(bodiesOf(others)).toEqual([1]);
+    expect(await settle(pair.b, 'work', 'ack', one, claims)).toMatchObject([{ status: 409 }, { gone: true }]);
+    await settleAll(pair.a, queue, 'ack', two, others);
+    for (const replica of [pair.a, pair.b])
+      expect(await settle(replica, 'work', 'ack', one, claims)).toMatchObject([{ status: 409 }, { gone: true }]);
+    expect(await settle(pair.a, queue, 'ack', two, others)).toMatchObject([{ status: 200, gone: true }]);
+  });
+});
+
+async function marks(pair: Pair, leaseId: string): Promise<number | undefined> {
+  const { control, layout } = pair.a.gateway.context;
+  const { data } = await control.getData(layout.queue('default', 'work'));
+  const path = `${layout.queueData('default', (JSON.parse(data.toString('utf8')) as { id: string }).id)}/nacks/${leaseId}`;
+  return (await control.exists(path))?.dataLength;
+}
+
+test('many at once are given back in their old places, and all of them are known to the repetition', async () => {
+  await using pair = await startPair();
+  const lease = await pair.a.createLease({ ttlMs: TTL_MS });
+  const bodies = Array.from({ length: 500 }, (_, i) => i);
+  for (let round = 0; round < 3; round += 1) {
+    if (round === 0) await pushBodies(pair.a, 'work', bodies);
+    const claims = [];
+    while (claims.length < bodies.length) claims.push(...(await claim(pair.a, 'work', lease, { max: 500 })));
+    expect(bodiesOf(claims)).toEqual(bodies);
+    // Two requests at once write the same node: both are done.
+    await Promise.all([
+      settleAll(pair.a, 'work', 'nack', lease, claims.slice(0, 250)),
+      settleAll(pair.b, 'work', 'nack', lease, claims.slice(250)),
+    ]);
+    const again = await settle(pair.b, 'work', 'nack', lease, claims);
+    expect(again.every(({ status, gone }) => status === 200 && gone === true)).toBe(true);
+  }
+  // It does not grow for ever, and goes with the lease.
+  expect(await marks(pair, lease.leaseId)).toBe(1_024 * 8);
+  expect(bodiesOf(await peek(pair.b, 'work'))).toEqual(bodies);
+  await pair.a.endLease(lease);
+  expect(await marks(pair, lease.leaseId)).toBeUndefined();
+});
+
+test('an acknowledgement that was done for some is not called undone when nobody can tell what became of the others', async () => {
+  const root = freshRoot();
+  await using b = await startReplica({ root });
+  await using cuttable = await startCuttable({ root, settings });
+  const { replica: a, proxy } = cuttable;
+  const lease = await b.createLease({ ttlMs: TTL_MS });
+  await pushBodies(a, 'work', [1, 2]);
+  const claims = await claim(b, 'work', lease, { max: 2 });
+  const claimIds = claims.map(({ claimId }) => claimId);
+  await settleAll(b, 'work', 'nack', lease, claims.slice(1));
+  await a.gateway.recipes.queue.queues.expect('default', 'work', soon()); // so A knows the queue, and reads nothing else
+  // Behind the transaction with the first one: why the second one was lost.
+  const cut = proxy.loseReply(OPCODE.getData).then(() => proxy.refuse());
+  const options = { body: { claimIds }, leaseToken: lease.leaseToken };
+  const answer = await a.call('POST', '/v1/queues/work/ack', options);
+  await cut;
+  expect(answer).toMatchObject({ status: 503, body: { code: 'outcome-unknown', outcome: 'unknown' } });
+  proxy.accept();
+  expect(await queueOf(b, 'work')).toMatchObject({ depth: 1 });
+  const [first, second] = await settle(a, 'work', 'ack', lease, claims);
+  expect(first).toMatchObject({ status: 200, gone: true });
+  expect(second).toMatchObject({ status: 409, code: 'not-holder' });
+});

@@ -1,0 +1,178 @@
+/** The rules that `npm run torture:mutations` takes out of a copy of the gateway's code, one at a time. */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+/** What one mutation changes in a file below src. */
+export interface Edit {
+  readonly file: string;
+  readonly find: string;
+  readonly replace: string;
+}
+
+export interface Mutation {
+  readonly name: string;
+  /** What the gateway does now. */
+  readonly sentence: string;
+  readonly edits: readonly Edit[];
+  /** For torture/run.ts. */
+  readonly faults: string;
+  readonly kinds: string;
+  /**
+   * With few clients who do little. ZooKeeper answers the requests of a session in order, so a read behind a write
+   * shows at least that write, also from a server that lags: a replica that writes all the time reads nothing that is
+   * out of date.
+   */
+  readonly calm?: boolean;
+}
+
+export const MUTATIONS: readonly Mutation[] = [
+  {
+    name: 'grant-without-checked-write',
+    sentence: 'Whoever is first in line is granted without the version-checked write (C3).',
+    edits: [
+      {
+        file: 'recipes/line/waiter.ts',
+        find: `const written = await grant(this.#context, this.#line, this.place, bounds.hardDeadline);
+    return written === 'written' ? 'granted' : written;`,
+        replace: `return 'granted';`,
+      },
+    ],
+    faults: 'kill-replica,stop-clients',
+    kinds: 'lock',
+  },
+  {
+    name: 'no-node-believed',
+    sentence: 'NO_NODE from a server that lags is believed (C2).',
+    edits: [
+      {
+        file: 'recipes/line/blockers.ts',
+        find: `if (zxid >= this.#place.czxid) return results;`,
+        replace: `return results;`,
+      },
+      {
+        file: 'recipes/line/blockers.ts',
+        find: `if (watched.value !== undefined || watched.zxid >= this.#place.czxid) {`,
+        replace: `if (watched.zxid >= 0) {`,
+      },
+    ],
+    faults: 'lag',
+    kinds: 'lock',
+    calm: true,
+  },
+  {
+    name: 'release-without-owner',
+    sentence: 'A release with a holdId, which is public, does not ask whose hold it is (C8).',
+    edits: [
+      {
+        file: 'recipes/line/release.ts',
+        find: `return node?.stat.czxid === czxid && node.stat.ephemeralOwner === sessionId;`,
+        replace: `return node?.stat.czxid === czxid && sessionId !== 0n;`,
+      },
+    ],
+    faults: 'takeover',
+    kinds: 'lock',
+  },
+  {
+    name: 'token-from-sequence',
+    sentence: 'The fencing token is the sequence of the node, in every answer (C10).',
+    edits: [
+      { file: 'recipes/line/acquire.ts', find: `fencingToken: place.czxid,`, replace: `fencingToken: place.sequence,` },
+      {
+        file: 'recipes/line/describe.ts',
+        find: `      fencingToken: stat.czxid,
+      since: stat.ctime,`,
+        replace: `      fencingToken: contender.sequence,
+      since: stat.ctime,`,
+      },
+      {
+        file: 'recipes/line/describe.ts',
+        find: `    fencingToken: stat.czxid,
+    since: record.state`,
+        replace: `    fencingToken: contender.sequence,
+    since: record.state`,
+      },
+    ],
+    faults: 'containers',
+    kinds: 'lock',
+  },
+  {
+    name: 'watch-lost-on-reconnect',
+    sentence: 'Watches are not set again after a reconnect (T3, T4).',
+    edits: [
+      {
+        file: 'zookeeper/watch.ts',
+        find: `return batches.map(({ paths }) => setWatches(paths, lastZxid));`,
+        replace: `return batches.slice(batches.length).map(({ paths }) => setWatches(paths, lastZxid));`,
+      },
+    ],
+    faults: 'reconnect-storm,cut-frame',
+    kinds: 'lock',
+  },
+  {
+    name: 'second-create',
+    sentence: 'After a lost connection a place is created again, and nobody looks for the guid (C6).',
+    edits: [
+      {
+        file: 'recipes/line/join/join.ts',
+        find: `for (let look = attempt > 0 || (onlyIfFree(request) && !free); ; look = true) {`,
+        replace: `for (let look = attempt < 0 || (onlyIfFree(request) && !free && attempt === 0); ; look = true) {`,
+      },
+      {
+        file: 'recipes/line/join/join.ts',
+        find: `const own = await joining.own(listed, mine.name);`,
+        replace: `const own = listed.filter(({ name }) => name === mine.name);`,
+      },
+    ],
+    faults: 'reconnect-storm,cut-frame',
+    kinds: 'lock',
+  },
+  {
+    name: 'ack-without-claim',
+    sentence: 'An acknowledgement does not check that the claim is still that of its lease (C20).',
+    edits: [
+      {
+        file: 'recipes/queue/ack/acknowledge.ts',
+        find: `{ type: 'delete', path: recordPath(path), version: claim.version },
+        { type: 'delete', path },`,
+        replace: `{ type: 'delete', path: recordPath(path), version: Math.min(-1, claim.version) },
+        { type: 'delete', path },`,
+      },
+    ],
+    faults: 'takeover',
+    kinds: 'claims',
+  },
+  {
+    name: 'replica-pings-leases',
+    sentence: 'A replica keeps the leases alive that it has connections for (C5).',
+    edits: [
+      {
+        file: 'zookeeper/lease-session.ts',
+        find: `const lease = new LeaseSession(ensemble, connection, session === undefined);`,
+        replace: `const lease = new LeaseSession(ensemble, connection, session === undefined);
+          const pinged = lease;
+          setInterval(() => void pinged.sync('/').catch(() => undefined), options.timeoutMs / 3).unref();`,
+      },
+    ],
+    faults: 'stop-clients',
+    kinds: 'lock',
+  },
+];
+
+/**
+ * The files that a mutation changes, and what they are then.
+ * @param source the folder `src` of the code that is to be changed
+ * @throws Error when a text that is to be replaced is not there exactly once
+ */
+export async function mutated(source: string, { name, edits }: Mutation): Promise<Map<string, string>> {
+  const files = new Map<string, string>();
+  for (const { file, find, replace } of edits) {
+    const text = files.get(file) ?? (await readFile(join(source, file), 'utf8'));
+    const times = text.split(find).length - 1;
+    if (times !== 1) throw new Error(`${name}: in ${file} there is ${times} times, not once: ${find}`);
+    files.set(
+      file,
+      text.replace(find, () => replace),
+    );
+  }
+  return files;
+}
