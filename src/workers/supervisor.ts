@@ -86,7 +86,12 @@ class Supervisor {
     this.#logger.info({ signal, workers: live().length }, 'stopping');
     this.#stopping = true;
     for (const worker of Object.values(cluster.workers ?? {})) worker?.process.kill(sent);
-    if (live().length === 0) this.#resolve(this.#code);
+    this.#resolveIfOver();
+  }
+
+  /** node:cluster still lists a worker whose exit is told before the end of its channel: the ages list who lives. */
+  #resolveIfOver(): void {
+    if (this.#bornAt.size === 0) this.#resolve(this.#code);
   }
 
   #onListening(worker: Worker, { address, port }: Address): void {
@@ -100,7 +105,7 @@ class Supervisor {
     const ageMs = performance.now() - (this.#bornAt.get(worker.id) ?? 0);
     this.#bornAt.delete(worker.id);
     if (this.#stopping) {
-      if (Object.keys(cluster.workers ?? {}).length === 0) this.#resolve(this.#code);
+      this.#resolveIfOver();
       return;
     }
     if (!this.#serving) {

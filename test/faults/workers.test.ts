@@ -161,6 +161,20 @@ test('a signal to all processes of a replica drains its workers as well', LIMIT,
   await dispose(clients);
 });
 
+/** A process that a worker started has its channel to the supervisor, too: the worker exits before its channel ends. */
+const HOLD_CHANNEL = `
+  import { spawn } from 'node:child_process';
+  const stdio = ['ignore', 'ignore', 'ignore', process.channel?.fd];
+  if (process.channel) process.once('SIGTERM', () => spawn('sleep', ['2'], { stdio }).unref());
+`;
+
+test('a replica exits properly when a worker is gone before its channel is', LIMIT, async () => {
+  await using replica = await startWorkers({
+    NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(HOLD_CHANNEL)}`,
+  });
+  expect(await replica.kill('SIGTERM')).toBe(0);
+});
+
 test('a second signal ends a replica with all its workers at once', LIMIT, async () => {
   await using replica = await startWorkers({ POSTERN_DRAIN_PAUSE_MS: '60000' });
   process.kill(replica.pid, 'SIGTERM');

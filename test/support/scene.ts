@@ -22,6 +22,7 @@ import type { Caller } from '../../src/time.js';
 import type { Client, LeaseHandle } from './http/client.js';
 import { passed } from './eventually.js';
 import { randomFrom } from './random.js';
+import { eventually } from './eventually.js';
 import { startReplica, type Replica, type ReplicaOptions } from './start-gateway.js';
 import { sharedZooKeeper } from './start-zookeeper.js';
 import { startTcpProxy, type TcpProxy } from './zookeeper/tcp-proxy.js';
@@ -212,6 +213,17 @@ export class Witness implements AsyncDisposable {
   async holder(name: string): Promise<number | undefined> {
     const [head] = await this.line(name);
     return head?.record?.state === 'granted' ? head.stat.czxid : undefined;
+  }
+
+  /**
+   * Until the place behind the head was written `times` times since it was made: by the request that made it, which
+   * says that it waits, and by each that took it over.
+   */
+  async untilWritten(name: string, times: number): Promise<void> {
+    await eventually(
+      `the place is written ${times} times`,
+      async () => ((await this.line(name))[1]?.stat.version ?? 0) >= times,
+    );
   }
 
   /** Changes what a contender says of itself, as another attempt would. */

@@ -25,10 +25,10 @@ test('an attempt that its client has left does not give up the hold that the rep
   await b.hold('left', holder);
   const gone = new AbortController();
   const left = a.acquire('left', me, { waitMs: 20_000 }, { signal: gone.signal }).catch(() => 'left');
-  await b.untilWaiting('left', 1);
+  await witness.untilWritten('left', 1);
   proxy.suspend(); // A learns nothing from here on
   const repeated = b.hold('left', me, { waitMs: 20_000 });
-  await eventually('B has taken the place over', async () => ((await witness.line('left'))[1]?.stat.version ?? 0) >= 2);
+  await witness.untilWritten('left', 2); // B has taken it over
   const queued = b.hold('left', next, { waitMs: 20_000 });
   await b.untilWaiting('left', 2);
   await b.release('left', holder);

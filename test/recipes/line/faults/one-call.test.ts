@@ -36,11 +36,11 @@ test('a try that its client has left does not end the lease that the repeated ca
   const left = a
     .acquire('left', undefined, { ...ONE_CALL, waitMs: 20_000 }, { signal: gone.signal })
     .catch(() => 'left');
-  await b.untilWaiting('left', 1);
+  await witness.untilWritten('left', 1);
   const [, place] = await witness.line('left');
   proxy.suspend(); // A learns nothing from here on
   const repeated = oneCall(b, 'left', { waitMs: 20_000 });
-  await eventually('B has taken the place over', async () => ((await witness.line('left'))[1]?.stat.version ?? 0) >= 2);
+  await witness.untilWritten('left', 2); // B has taken it over
   await b.release('left', holder);
   const { fencingToken, leaseToken } = await repeated;
   expect(fencingToken).toBe(place?.stat.czxid);
