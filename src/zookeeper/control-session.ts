@@ -13,8 +13,8 @@ import { ByteBudget } from './byte-budget.js';
 import { DEFAULT_REQUEST_TIMEOUT_MS, ZooKeeperClient, type Ensemble } from './client.js';
 import { Connection } from './connection/connection.js';
 import { isReason, NoReplyError, unless } from './errors.js';
-import { Listings } from './listings.js';
-import type { Listing, Operation } from './operations.js';
+import { Listings, type Directories } from './listings.js';
+import type { Operation } from './operations.js';
 import { quorumCheck } from './operations/session.js';
 import { OwnedNodes } from './owned-nodes.js';
 import { Unreachable } from './unreachable.js';
@@ -60,9 +60,11 @@ export class ControlSession extends ZooKeeperClient {
     super(ensemble);
     this.#options = options;
     this.largeReads = new ByteBudget(options.maxReadBytesAtOnce);
-    const list = (path: string, deadline: number): Promise<Listing | undefined> =>
-      unless(this.getChildren(path, deadline), 'NO_NODE');
-    this.#listings = new Listings({ stat: (path, deadline) => this.exists(path, deadline), list }, this.largeReads);
+    const directories: Directories = {
+      stat: (path, deadline) => this.exists(path, deadline),
+      names: (path, deadline) => super.getNames(path, deadline),
+    };
+    this.#listings = new Listings(directories, this.largeReads);
     this.watches = new WatchHub(
       (operation, deadline) => this.submit(operation, deadline),
       (operation, deadline) =>

@@ -11,7 +11,7 @@
 import { NameList } from '../page.js';
 import { byDeadline } from './by-deadline.js';
 import type { ByteBudget } from './byte-budget.js';
-import type { Listing, Stat } from './operations.js';
+import type { Stat } from './operations.js';
 
 /** The longest that recipes make have somewhat more; most have far less. */
 const NAME_BYTES = 200;
@@ -21,7 +21,7 @@ const SMALL_BYTES = 64 * 1024;
 /** What is asked of the connection; both have an answer where there is no such node. */
 export interface Directories {
   stat: (path: string, deadline: number) => Promise<Stat | undefined>;
-  list: (path: string, deadline: number) => Promise<Listing | undefined>;
+  names: (path: string, deadline: number) => Promise<NameList>;
 }
 
 interface Waiting {
@@ -49,7 +49,7 @@ export class Listings {
     const stat = await this.#directories.stat(path, deadline);
     if (stat === undefined) return new NameList([]);
     const bytes = stat.numChildren * NAME_BYTES;
-    if (bytes <= SMALL_BYTES) return this.#list(path, deadline);
+    if (bytes <= SMALL_BYTES) return this.#directories.names(path, deadline);
     for (;;) {
       const waiting = this.#waiting.get(path) ?? this.#wait(path, bytes, deadline);
       try {
@@ -67,15 +67,11 @@ export class Listings {
     };
     const names = this.#budget.spend(bytes, until, () => {
       leave(); // whoever asks from here on needs a newer one
-      return this.#list(path, until);
+      return this.#directories.names(path, until);
     });
     const waiting = { names, until };
     this.#waiting.set(path, waiting);
     names.catch(leave);
     return waiting;
-  }
-
-  async #list(path: string, deadline: number): Promise<NameList> {
-    return new NameList((await this.#directories.list(path, deadline))?.children ?? []);
   }
 }

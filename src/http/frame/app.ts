@@ -23,6 +23,7 @@ import { inTime } from '../access/oidc/in-time.js';
 import { serveEvents, STREAM_TUNING, type StreamTuning } from './events.js';
 import type { Answer, EventStream, Handler, Routes } from './exchange.js';
 import { createFace, type Face, type Serve } from './express-face.js';
+import { endsUnclearly } from './framing.js';
 import { Intake, type IntakeLimits } from './intake.js';
 import { openApi, type Operation } from '../contract/openapi.js';
 import type { Overload } from '../overload/overload.js';
@@ -300,17 +301,12 @@ function waitedMsOf({ body }: Answer): number | undefined {
   return typeof waitedMs === 'number' ? waitedMs : undefined;
 }
 
-/** RFC 9112, section 6.1: with a further coding the body would be misread, and HTTP/1.0 knows no codings. */
-function checkFraming({ request: { headers, httpVersion }, response }: Call): void {
-  const coding = headers['transfer-encoding'];
-  if (coding === undefined) return;
-  const isOld = httpVersion === '1.0';
-  // Node rejects a body whose last coding is not chunked.
-  if (!isOld && !/,[ \t]*chunked$/i.test(coding)) return;
-  // Where the body ends is ambiguous.
+function checkFraming({ request, response }: Call): void {
+  if (!endsUnclearly(request)) return;
   response.shouldKeepAlive = false;
-  const rule = isOld ? 'HTTP/1.0 has no such header' : 'it must be "chunked" and nothing else';
-  throw new PosternError('malformed', `Transfer-Encoding is ${JSON.stringify(coding.slice(0, 100))}; ${rule}.`);
+  const rule = request.httpVersion === '1.0' ? 'HTTP/1.0 has no such header' : 'it must be "chunked" and nothing else';
+  const coding = JSON.stringify(request.headers['transfer-encoding']?.slice(0, 100));
+  throw new PosternError('malformed', `Transfer-Encoding is ${coding}; ${rule}.`);
 }
 
 /** HTTP/1.1 requires it, and admission depends on it. */

@@ -11,6 +11,7 @@ import type { Clock } from '../../time.js';
 import { prepareAnswer } from '../frame/answer.js';
 import { corsHeaders } from '../access/cors.js';
 import type { Face } from '../frame/express-face.js';
+import { endsUnclearly } from '../frame/framing.js';
 import type { Operation } from '../contract/openapi.js';
 import type { Overload } from './overload.js';
 import { problemOf } from '../frame/problem.js';
@@ -74,24 +75,20 @@ function isRefused(request: IncomingMessage, response: ServerResponse, options: 
 
 /** @returns the status */
 function refuse(
-  { headers, httpVersion, socket }: IncomingMessage,
+  request: IncomingMessage,
   response: ServerResponse,
   { operation, traceId }: { operation: Operation | undefined; traceId: string },
   { corsOrigins, leaving }: ShedOptions,
 ): number {
+  const { headers, socket } = request;
   const refusal = REFUSALS[Math.floor(Math.random() * REFUSALS.length)];
   const problem = problemOf(refusal, traceId, operation?.retryable);
   prepareAnswer(response, problem, {
     ...corsHeaders(corsOrigins, headers),
     ...transportHeaders(socket),
     'Trace-Id': traceId,
-    // A client that sent `Expect: 100-continue` was not told to continue, and a body with a further coding, or with any
-    // in HTTP/1.0, ends nobody knows where: what follows on the connection is unknown.
-    ...(leaving.aborted ||
-    headers.expect !== undefined ||
-    (httpVersion === '1.0' ? /./ : /,/).test(headers['transfer-encoding'] ?? '')
-      ? { Connection: 'close' }
-      : {}),
+    // A client that sent `Expect: 100-continue` was not told to continue: what follows on the connection is unknown.
+    ...(leaving.aborted || headers.expect !== undefined || endsUnclearly(request) ? { Connection: 'close' } : {}),
   }).send();
   return problem.status;
 }

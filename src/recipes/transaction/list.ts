@@ -51,9 +51,8 @@ export async function listTransactions<T>(
   for (const bucket of (await zk.children(directory)).sort()) {
     if (page.after !== undefined && bucket < page.after.slice(0, BUCKET_DIGITS)) continue;
     if (!bucket.startsWith(page.prefix.slice(0, BUCKET_DIGITS)) && !page.prefix.startsWith(bucket)) continue;
-    const ids = (await zk.names(`${directory}/${bucket}`)).sorted.filter(
-      (id) => id.startsWith(page.prefix) && (page.after === undefined || id > page.after),
-    );
+    // What it shows depends on what is read.
+    const ids = (await zk.names(`${directory}/${bucket}`)).page({ ...page, shows: () => true }, LOOKED_MAX);
     for (let i = 0; i < ids.length; i += AT_ONCE) {
       const batch = ids.slice(i, i + AT_ONCE);
       const found = await control.largeReads.spend(batch.length * RECORD_BYTES, deadline, () =>

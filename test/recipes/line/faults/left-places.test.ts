@@ -11,7 +11,7 @@ import { scaled } from '../../../support/timing.js';
 const TTL_MS = 60_000;
 const WAIT_MS = 50_000;
 /** A sequential create, and that with its directory. */
-const CREATES = [15, OPCODE.multi];
+const CREATES = [OPCODE.create, OPCODE.multi];
 
 test.each([true, false])(
   'a place that nobody was told of is no hold, and is passed over (keepPlace: %s; C3)',
