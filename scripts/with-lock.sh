@@ -20,7 +20,7 @@
 # The hold ends when the command does: anything that it left running in the background continues without the lock. INT, TERM and HUP are passed on to the
 # command and everything it has started; then, and also when the command is stopped, the hold ends when all of these processes have ended.
 #
-# When the lock may be lost: the TTL counts from when the last answered heartbeat was sent, because the gateway never frees a hold earlier. After two thirds of
+# When the lock may be lost: the TTL counts from when the last answered heartbeat was sent, because the gateway frees a hold no earlier. After two thirds of
 # it without another answer the command gets TERM, after five sixths KILL, so that it is dead before anybody else can hold the lock.
 set -u
 

@@ -19,7 +19,7 @@ export const ERROR_CODES = {
   'method-not-allowed': { status: 405, retryable: false, title: 'This resource has no such method' },
   'not-acceptable': { status: 406, retryable: false, title: 'The answer exists in other types only' },
   'lock-held': { status: 409, retryable: true, title: 'It is not free' },
-  'not-holder': { status: 409, retryable: false, title: 'It is not held' },
+  'not-holder': { status: 409, retryable: false, title: 'The caller does not hold this' },
   'too-many-holds': { status: 409, retryable: true, title: 'This lease has as much as one may have' },
   'too-many-names': { status: 409, retryable: true, title: 'This namespace has as many names as one may have' },
   conflict: { status: 409, retryable: true, title: 'The state does not allow this' },

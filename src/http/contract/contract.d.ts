@@ -1982,9 +1982,9 @@ export interface paths {
         get: operations["showQueue"];
         /**
          * Create or configure a queue
-         * @description Replaces the configuration: settings that are not given get their defaults. A different `order` is refused with
-         *     409 `conflict` while there are messages. A push to a name that does not exist creates a fifo queue with the
-         *     defaults. Scope: `use` on queues.
+         * @description Replaces the configuration: settings other than `order` that are not given get their defaults. A different
+         *     `order` is refused with 409 `conflict` while there are messages. A push to a name that does not exist creates a
+         *     fifo queue with the defaults. Scope: `use` on queues.
          */
         put: operations["configureQueue"];
         post?: never;
@@ -4433,7 +4433,7 @@ export interface components {
         /** @description Means the same as `requestId` in the body; one of the two is enough. */
         IdempotencyKey: components["schemas"]["RequestId"];
         /**
-         * @description The ETag you have. As long as the state still has this ETag, the answer is 304.
+         * @description The ETag you have, or several of them. As long as the state still has one of these, the answer is 304.
          * @example "4294967312"
          */
         IfNoneMatch: string;
@@ -5177,7 +5177,7 @@ export interface operations {
                  */
                 Namespace?: components["parameters"]["Namespace"];
                 /**
-                 * @description The ETag you have. As long as the state still has this ETag, the answer is 304.
+                 * @description The ETag you have, or several of them. As long as the state still has one of these, the answer is 304.
                  * @example "4294967312"
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
@@ -5669,7 +5669,7 @@ export interface operations {
                  */
                 Namespace?: components["parameters"]["Namespace"];
                 /**
-                 * @description The ETag you have. As long as the state still has this ETag, the answer is 304.
+                 * @description The ETag you have, or several of them. As long as the state still has one of these, the answer is 304.
                  * @example "4294967312"
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
@@ -6155,7 +6155,7 @@ export interface operations {
                  */
                 Namespace?: components["parameters"]["Namespace"];
                 /**
-                 * @description The ETag you have. As long as the state still has this ETag, the answer is 304.
+                 * @description The ETag you have, or several of them. As long as the state still has one of these, the answer is 304.
                  * @example "4294967312"
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
@@ -6769,7 +6769,7 @@ export interface operations {
                  */
                 Namespace?: components["parameters"]["Namespace"];
                 /**
-                 * @description The ETag you have. As long as the state still has this ETag, the answer is 304.
+                 * @description The ETag you have, or several of them. As long as the state still has one of these, the answer is 304.
                  * @example "4294967312"
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
@@ -7314,7 +7314,7 @@ export interface operations {
                  */
                 Namespace?: components["parameters"]["Namespace"];
                 /**
-                 * @description The ETag you have. As long as the state still has this ETag, the answer is 304.
+                 * @description The ETag you have, or several of them. As long as the state still has one of these, the answer is 304.
                  * @example "4294967312"
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
@@ -7589,7 +7589,7 @@ export interface operations {
                  */
                 Namespace?: components["parameters"]["Namespace"];
                 /**
-                 * @description The ETag you have. As long as the state still has this ETag, the answer is 304.
+                 * @description The ETag you have, or several of them. As long as the state still has one of these, the answer is 304.
                  * @example "4294967312"
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
@@ -7958,7 +7958,7 @@ export interface operations {
                  */
                 Namespace?: components["parameters"]["Namespace"];
                 /**
-                 * @description The ETag you have. As long as the state still has this ETag, the answer is 304.
+                 * @description The ETag you have, or several of them. As long as the state still has one of these, the answer is 304.
                  * @example "4294967312"
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
@@ -8258,7 +8258,7 @@ export interface operations {
                  */
                 Namespace?: components["parameters"]["Namespace"];
                 /**
-                 * @description The ETag you have. As long as the state still has this ETag, the answer is 304.
+                 * @description The ETag you have, or several of them. As long as the state still has one of these, the answer is 304.
                  * @example "4294967312"
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
@@ -8526,7 +8526,7 @@ export interface operations {
                  */
                 Namespace?: components["parameters"]["Namespace"];
                 /**
-                 * @description The ETag you have. As long as the state still has this ETag, the answer is 304.
+                 * @description The ETag you have, or several of them. As long as the state still has one of these, the answer is 304.
                  * @example "4294967312"
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
@@ -8856,7 +8856,7 @@ export interface operations {
                  */
                 Namespace?: components["parameters"]["Namespace"];
                 /**
-                 * @description The ETag you have. As long as the state still has this ETag, the answer is 304.
+                 * @description The ETag you have, or several of them. As long as the state still has one of these, the answer is 304.
                  * @example "4294967312"
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
@@ -10138,7 +10138,7 @@ export interface operations {
                  */
                 Namespace?: components["parameters"]["Namespace"];
                 /**
-                 * @description The ETag you have. As long as the state still has this ETag, the answer is 304.
+                 * @description The ETag you have, or several of them. As long as the state still has one of these, the answer is 304.
                  * @example "4294967312"
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
@@ -10631,7 +10631,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description The ETag you have. As long as the state still has this ETag, the answer is 304.
+                 * @description The ETag you have, or several of them. As long as the state still has one of these, the answer is 304.
                  * @example "4294967312"
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
@@ -10669,7 +10669,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description The ETag you have. As long as the state still has this ETag, the answer is 304.
+                 * @description The ETag you have, or several of them. As long as the state still has one of these, the answer is 304.
                  * @example "4294967312"
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
@@ -10711,7 +10711,7 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description The ETag you have. As long as the state still has this ETag, the answer is 304.
+                 * @description The ETag you have, or several of them. As long as the state still has one of these, the answer is 304.
                  * @example "4294967312"
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];

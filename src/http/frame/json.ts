@@ -119,7 +119,7 @@ class Scanner {
     if (!Number.isFinite(number)) this.#fail('the number is too large', start);
     if (/^-?[0-9]+$/.test(text) && !Number.isSafeInteger(number))
       this.#fail(
-        `the integer is beyond ${Number.MAX_SAFE_INTEGER} and would not be kept as it is; send a string`,
+        `the integer is beyond ${Number.MAX_SAFE_INTEGER} and would not be kept as it is; values of your own can be sent as strings`,
         start,
       );
   }

@@ -33,12 +33,12 @@ export async function leaseOf(exchange: Exchange, leases: Leases, scope: Scope =
   return lease;
 }
 
-/** The request's lease token, unopened. */
+/** The request's lease token, unopened. Where it is always needed, its absence was refused before. */
 export function leaseTokenOf({ leaseToken }: Exchange): string {
   if (leaseToken !== undefined) return leaseToken;
   throw new PosternError(
     'lease-token-required',
-    'This request needs the header Lease-Token: the leaseToken that POST /v1/leases answered.',
+    'This request needs the header Lease-Token, the leaseToken that POST /v1/leases answered; or lease in its body, to make a lease in the same request.',
   );
 }
 

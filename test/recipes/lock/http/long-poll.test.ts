@@ -33,6 +33,15 @@ describe('the ETag of a lock', () => {
     for (const etag of seen) expect(etag).toMatch(/^(W\/)?"[^"]*"$/);
   });
 
+  it('is refused without its double quotes, in place of a wait that would not wait', async () => {
+    await using replica = await startReplica();
+    const etag = (await etagOf(replica, 'quoted')).replace(/^W\//, '').slice(1, -1);
+    expect((await poll(replica, 'quoted', etag, 20_000)).body).toMatchObject({
+      status: 422,
+      errors: [{ field: 'If-None-Match' }],
+    });
+  });
+
   it('answers 304 without a body while it is still the state, and 200 when it is not', async () => {
     await using pair = await startPair();
     const free = await etagOf(pair.a, 'cached');
