@@ -229,11 +229,14 @@ export class LineWaiter implements Waiter {
   }
 
   /**
-   * Ends the time in which a release may hand over; waits for one that is under way.
+   * Ends the time in which a release may hand over; waits for one that is under way. What else happens meanwhile, such
+   * as the end of the wait, is heard afterwards.
    * @returns false when it granted the place
    */
   async #close(): Promise<boolean> {
-    while (this.#handingOver) await this.#inbox.next();
+    const meanwhile: Message[] = [];
+    while (this.#handingOver) meanwhile.push(await this.#inbox.next());
+    for (const message of meanwhile) this.#inbox.post(message);
     this.#closed = true;
     // Its message may still be behind the one that ends the wait.
     if (this.#handedOver) this.#wake();
