@@ -75,18 +75,20 @@ export async function grantPermits(
 ): Promise<Written | 'not-yet'> {
   const granted = { state: 'granted' as const, grantedAt: context.zooKeeperClock.now() };
   const zk = context.control.until(deadline);
-  await line.refresh(place.czxid, deadline);
+  await retrying(deadline, () => line.refresh(place.czxid, deadline));
   for (;;) {
     const { agreed } = line;
     if (agreed !== undefined) {
       if (line.indexOf(place) >= line.rule.admitted(line.members)) return 'not-yet';
-      const guard = await guardOf(zk, line, place, agreed);
+      const guard = await retrying(deadline, () => guardOf(zk, line, place, agreed));
       if (guard === undefined) return 'not-yet';
       const written = await place.write(granted, deadline, guard);
       if (written !== 'unguarded') return written;
     }
-    await zk.sync(line.path);
-    const now = await readAgreement(zk, line.path);
+    const now = await retrying(deadline, async () => {
+      await zk.sync(line.path);
+      return readAgreement(zk, line.path);
+    });
     // Without a directory there is no place either.
     if (now === undefined) return 'lost';
     line.agree(now);

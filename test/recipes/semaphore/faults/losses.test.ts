@@ -6,6 +6,7 @@ import { spawnReplica, startPair, startReplica } from '../../../support/start-ga
 import { freshRoot } from '../../../support/start-zookeeper.js';
 import { scaled } from '../../../support/timing.js';
 import { keptAlive, startCuttable } from '../../../support/scene.js';
+import { OPCODE } from '../../../../src/zookeeper/operations.js';
 
 const TTL_MS = 30_000;
 
@@ -131,3 +132,25 @@ test(
     expect((await waits[2])?.status).toBe(200);
   },
 );
+
+test('a request whose turn comes while the connection is lost keeps its place, and is granted', async () => {
+  const root = freshRoot();
+  await using cuttable = await startCuttable({ root });
+  await using b = await startReplica({ root });
+  const { replica: a, proxy } = cuttable;
+  const [first, second, me] = (await Promise.all([1, 2, 3].map(() => b.createLease({ ttlMs: TTL_MS })))) as [
+    LeaseHandle,
+    LeaseHandle,
+    LeaseHandle,
+  ];
+  for (const lease of [first, second]) expect((await acquire(b, lease, { limit: 2 })).status).toBe(200);
+  // From now on a grant looks at those who hold under the old limit.
+  await b.expect(200, 'PUT', '/v1/semaphores/pool', { body: { limit: 1 } });
+  const waiting = acquire(a, me, { limit: 1, waitMs: 30_000 });
+  await untilWaiting(b, 1);
+  await release(b, first);
+  const lost = proxy.loseReply(OPCODE.multiRead);
+  await release(b, second);
+  await lost;
+  expect((await waiting).status).toBe(200);
+});
