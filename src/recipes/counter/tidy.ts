@@ -44,4 +44,9 @@ export class TidyCounterMarks implements Chore {
     this.#seen = seen;
     await sweep.each(old, (path) => unless(sweep.zk().remove(path), 'NO_NODE'));
   }
+
+  /** What the other one removes may be made again. */
+  handedOver(): void {
+    this.#seen.clear();
+  }
 }

@@ -25,14 +25,26 @@ export class TidyGroups implements Chore {
     });
   }
 
-  /** Divisions of a group that has long been empty are of use to nobody. */
+  /**
+   * Divisions of a group that has long been empty are of use to nobody. They are removed as they were while there was
+   * no group: of one that is made meanwhile, the first division that was told stays (`shares.ts`).
+   */
   async #tidyShares(namespace: string, group: string, sweep: Sweep): Promise<void> {
     const { layout } = this.#context;
     const zk = sweep.zk();
-    await zk.sync(layout.group(namespace, group));
-    if ((await zk.exists(layout.group(namespace, group))) !== undefined) return;
+    const isThere = async (): Promise<boolean> => {
+      await zk.sync(layout.group(namespace, group));
+      return (await zk.exists(layout.group(namespace, group))) !== undefined;
+    };
+    if (await isThere()) return;
     const directory = layout.sharesOf(namespace, group);
     const paths = (await sweep.children(directory)).map((of) => `${directory}/${of}`);
-    for (const path of [...paths, directory]) await quietly(zk.remove(path));
+    const stats = await Promise.all(paths.map((path) => zk.exists(path)));
+    if (await isThere()) return;
+    for (const [i, path] of paths.entries()) {
+      const stat = stats[i];
+      if (stat !== undefined) await quietly(zk.remove(path, stat.version));
+    }
+    await quietly(zk.remove(directory));
   }
 }
