@@ -14,7 +14,7 @@ import type { SessionIdentity } from '../../../src/zookeeper/connection/session-
 import { ServerOrder } from '../../../src/zookeeper/connection/server-order.js';
 import { ServerClock } from '../../../src/zookeeper/server-clock.js';
 import { eventually } from '../eventually.js';
-import { timing } from '../timing.js';
+import { scaled, timing } from '../timing.js';
 
 export const OPEN_ACL = [{ permission: 31, id: { scheme: 'world', id: 'anyone' } }];
 
@@ -86,7 +86,7 @@ export function ensembleOf(connectString: string, overrides: Partial<Ensemble> =
     order: new ServerOrder(where.servers, observer),
     credentials: [],
     acl: OPEN_ACL,
-    handshakeTimeoutMs: 1_000,
+    handshakeTimeoutMs: scaled(2_000),
     clock: new ServerClock(),
     ...overrides,
     observer,
@@ -112,7 +112,7 @@ export class TestConnection extends Connection implements Disposable {
         mode: 'control',
         servers: parseConnectString(connectString).servers,
         sessionTimeoutMs: 3_000,
-        handshakeTimeoutMs: 1_000,
+        handshakeTimeoutMs: scaled(2_000),
         credentials: [],
         ...options,
       },
