@@ -40,7 +40,7 @@ try {
   // One defect must not take down every client of the replica. The failed request has been answered by then.
   process.on('unhandledRejection', (error) => logger.error({ err: error }, 'unhandled promise rejection'));
   if (config.workers > 1 && cluster.isPrimary) {
-    const code = await superviseWorkers(config.workers, logger);
+    const code = await superviseWorkers(config, logger);
     log.flush();
     process.exit(code);
   }

@@ -10,6 +10,7 @@
  * session from worker to worker, which is correct but costs an attach each time: use one connection for one lease.
  */
 import cluster, { type Address, type Worker } from 'node:cluster';
+import type { Config } from '../config.js';
 import type { Logger } from '../log.js';
 import { MINUTE, SECOND } from '../time.js';
 import { Exchange } from './siblings.js';
@@ -34,35 +35,41 @@ function closeUntaken(worker: Worker): void {
   worker.once('exit', () => latest?.close?.());
 }
 
-/**
- * @param count workers to keep running
- * @returns the exit code of the process, once all workers have ended
- */
-export function superviseWorkers(count: number, logger: Logger): Promise<number> {
-  return new Promise((resolve) => new Supervisor(count, logger, resolve).start());
+type SupervisedConfig = Pick<Config, 'workers' | 'opsPort'>;
+
+/** @returns the exit code of the process, once all workers have ended */
+export function superviseWorkers(config: SupervisedConfig, logger: Logger): Promise<number> {
+  return new Promise((resolve) => new Supervisor(config, logger, resolve).start());
 }
 
 class Supervisor {
+  /** Workers to keep running. */
   readonly #count: number;
+  /** All of them together, the operations port's included: a worker that listens on one may fail at the other. */
+  readonly #listeners: number;
   readonly #logger: Logger;
   readonly #resolve: (code: number) => void;
   readonly #exchange = new Exchange();
   readonly #bornAt = new Map<number, number>();
-  readonly #listening = new Set<number>();
+  /** Listeners opened during the start. */
+  #listening = 0;
+  /** The first one's: that of the main port. */
+  #address: Address | undefined;
   #serving = false;
   #stopping = false;
   #youngDeaths = 0;
   #code = 0;
 
-  constructor(count: number, logger: Logger, resolve: (code: number) => void) {
-    this.#count = count;
+  constructor({ workers, opsPort }: SupervisedConfig, logger: Logger, resolve: (code: number) => void) {
+    this.#count = workers;
+    this.#listeners = workers * (opsPort === undefined ? 1 : 2);
     this.#logger = logger;
     this.#resolve = resolve;
   }
 
   start(): void {
     cluster.on('message', (worker, message) => this.#exchange.take(worker, message, live()));
-    cluster.on('listening', (worker, address) => this.#onListening(worker, address));
+    cluster.on('listening', (_worker, address) => this.#onListening(address));
     cluster.on('exit', (worker, exitCode, signal) => this.#onExit(worker, exitCode, signal));
     const stop = (signal: NodeJS.Signals): void => this.#stop(signal);
     process.on('SIGTERM', stop);
@@ -94,10 +101,12 @@ class Supervisor {
     if (this.#bornAt.size === 0) this.#resolve(this.#code);
   }
 
-  #onListening(worker: Worker, { address, port }: Address): void {
-    this.#listening.add(worker.id);
-    if (this.#listening.size < this.#count || this.#serving) return;
+  #onListening(listened: Address): void {
+    this.#address ??= listened;
+    this.#listening += 1;
+    if (this.#listening < this.#listeners || this.#serving) return;
     this.#serving = true;
+    const { address, port } = this.#address;
     this.#logger.info({ workers: this.#count, address, port }, 'all workers listening');
   }
 

@@ -187,21 +187,46 @@ test('a second signal ends a replica with all its workers at once', LIMIT, async
   for (const pid of workers) expect(() => process.kill(pid, 0)).toThrow('ESRCH');
 });
 
-test('workers that cannot start end the replica with the reason', LIMIT, async () => {
+/** All workers listen on the main port before one that fails at the other port ends. */
+const END_TOGETHER = `
+  import cluster from 'node:cluster';
+  const { exit } = process;
+  const listening = new Set();
+  if (cluster.isPrimary)
+    cluster.on('listening', ({ id }) => {
+      if (listening.add(id).size === ${WORKERS}) for (const one of Object.values(cluster.workers)) one.send('all listen');
+    });
+  else {
+    const all = new Promise((resolve) => process.on('message', (text) => text === 'all listen' && resolve()));
+    process.exit = (code) => all.then(() => exit.call(process, code));
+  }
+`;
+
+test.each([
+  ['POSTERN_PORT', ''],
+  ['POSTERN_OPS_PORT', END_TOGETHER],
+])('workers that cannot listen on %s end the replica with the reason', LIMIT, async (setting, preloaded) => {
   const taken = createServer().listen(0, '127.0.0.1');
   await once(taken, 'listening');
   const child = spawn(process.execPath, [MAIN], {
     env: {
       POSTERN_ZOOKEEPER: sharedZooKeeper(),
-      POSTERN_PORT: String((taken.address() as AddressInfo).port),
+      POSTERN_PORT: '0',
       POSTERN_WORKERS: String(WORKERS),
+      NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(preloaded)}`,
+      [setting]: String((taken.address() as AddressInfo).port),
     },
-    stdio: ['ignore', 'ignore', 'pipe'],
+    stdio: ['ignore', 'pipe', 'pipe'],
   });
   let said = '';
-  child.stderr.on('data', (chunk: Buffer) => (said += chunk.toString()));
-  const [code] = (await once(child, 'exit')) as [number];
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (said += chunk.toString()));
+  const exit = once(child, 'exit');
+  await eventually('it ends or goes on', () => child.exitCode !== null || said.includes('starting another'), {
+    withinMs: timing.processMs,
+  });
+  child.kill('SIGKILL');
+  const [code] = (await exit) as [number | null];
   taken.close();
   expect(code).toBe(1);
-  expect(said).toMatch(/POSTERN_PORT/);
+  expect(said).toContain(setting);
 });
