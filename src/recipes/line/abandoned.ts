@@ -14,12 +14,14 @@ import { decodeRecord, type Contender } from './contender.js';
 import type { Line } from './line.js';
 
 export const ABANDONED_GRACE_MS = 5_000;
-/** When a waiter looks at its predecessor for the first time, and again while there is nothing to be done. */
+/**
+ * When a waiter looks at its predecessor for the first time, and how often again: the end that a place announces may
+ * come to be earlier than it was when somebody looked.
+ */
 export const ABANDONED_CHECK_MS = 5_000;
 const CHECK_MIN_MS = 50;
 /** Of many whom a writer waits for, so many are looked at each time. */
 const LOOKED_AT = 64;
-const CHECK_MAX_MS = 60_000;
 
 interface AbandonedContext {
   control: ControlSession;
@@ -28,7 +30,7 @@ interface AbandonedContext {
 
 /**
  * Looks at those whom a waiter waits for, and if one of them is abandoned removes whoever is, of those whom the line
- * admits.
+ * admits. That somebody waits in a place of this replica is known without a look.
  * @returns ms until it is worth looking again
  */
 export async function removeAbandoned(
@@ -38,11 +40,12 @@ export async function removeAbandoned(
   waiter: Contender,
   deadline: number,
 ): Promise<number> {
-  const looks = blockers.slice(0, LOOKED_AT).map(({ name }) => overdueBy(context, `${line.path}/${name}`, deadline));
+  const unattended = blockers.filter(({ name }) => !line.waiters.has(name)).slice(0, LOOKED_AT);
+  const looks = unattended.map(({ name }) => overdueBy(context, `${line.path}/${name}`, deadline));
   const overdue = (await Promise.all(looks)).filter((place) => place !== undefined).map(({ ms }) => ms);
   if (overdue.length === 0) return ABANDONED_CHECK_MS;
   const longest = Math.max(...overdue);
-  if (longest < 0) return Math.min(CHECK_MAX_MS, Math.max(CHECK_MIN_MS, -longest));
+  if (longest < 0) return Math.min(ABANDONED_CHECK_MS, Math.max(CHECK_MIN_MS, -longest));
   await context.control.sync(line.path, deadline);
   await line.list(deadline);
   // Removing one that the line admits may admit others, which may be abandoned as well.

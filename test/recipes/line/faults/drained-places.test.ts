@@ -1,7 +1,7 @@
 /** What becomes of a place whose wait was ended before its time, when nobody asks for it any more. */
 import { expect, test } from 'vitest';
 import type { Client, LeaseHandle, Reply } from '../../../support/http/client.js';
-import { eventually } from '../../../support/eventually.js';
+import { eventually, passed } from '../../../support/eventually.js';
 import { startPair } from '../../../support/start-gateway.js';
 import { freshRoot } from '../../../support/start-zookeeper.js';
 import { Witness } from '../../../support/scene.js';
@@ -10,6 +10,8 @@ import { scaled } from '../../../support/timing.js';
 const TTL_MS = 40_000;
 /** A place is abandoned 5 s after its wait, and looked at every 5 s. */
 const ABANDONED_WITHIN_MS = scaled(17_000);
+/** After that somebody who waits has looked at whoever stands before it. */
+const LOOKED_AT_WITHIN_MS = scaled(6_000);
 /** So long that a place which still says so is found by no test. */
 const LONG_WAIT_MS = 55_000;
 
@@ -40,6 +42,27 @@ test(
     const next = pair.b.hold('drained', other, { waitMs: LONG_WAIT_MS });
     await eventually('the next one holds', () => next, { withinMs: ABANDONED_WITHIN_MS });
     expect((await pair.b.heartbeat(silent)).status).toBe(200);
+  },
+);
+
+test(
+  'a place whose replica drains after somebody behind it has looked at it is passed by in time too (C3)',
+  { timeout: scaled(60_000) },
+  async () => {
+    await using pair = await startPair();
+    const leases = await Promise.all([1, 2, 3].map(() => pair.b.createLease({ ttlMs: TTL_MS })));
+    const [holder, silent, other] = leases as [LeaseHandle, LeaseHandle, LeaseHandle];
+    await pair.b.hold('drained', holder);
+    const waiting = pair.a.acquire('drained', silent, { waitMs: LONG_WAIT_MS });
+    await pair.b.untilWaiting('drained', 1);
+    const next = pair.b.hold('drained', other, { waitMs: LONG_WAIT_MS });
+    await pair.b.untilWaiting('drained', 2);
+    await passed(LOOKED_AT_WITHIN_MS);
+    const stopped = pair.a.gateway.stop();
+    expect((await waiting).body).toMatchObject({ code: 'draining', placeKept: true });
+    await stopped;
+    await pair.b.release('drained', holder);
+    await eventually('the next one holds', () => next, { withinMs: ABANDONED_WITHIN_MS });
   },
 );
 
