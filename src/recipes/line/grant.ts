@@ -48,7 +48,7 @@ export async function grant(
     const now = known ?? (await retrying(deadline, () => line.readDirectory(deadline)));
     // Without a directory there is no place either.
     if (now === undefined) return 'lost';
-    const locked = await retrying(deadline, () => delayBefore(context, line, place, deadline));
+    const locked = await delayBefore(context, line, place, deadline);
     if (locked !== undefined) return locked;
     if (delayMs > 0 && (again || !now.delays))
       await retrying(deadline, () => control.ensurePath(lockDelaysOf(line.path), deadline));

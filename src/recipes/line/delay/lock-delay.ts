@@ -60,6 +60,7 @@ import type { BoundClient } from '../../../zookeeper/bound.js';
 import { askTime, type TimeContext } from '../../../zookeeper/ensemble-time.js';
 import { isReason, unless } from '../../../zookeeper/errors.js';
 import type { NodeData, Stat } from '../../../zookeeper/operations.js';
+import { retrying } from '../../../zookeeper/retrying.js';
 import type { ServerClock } from '../../../zookeeper/server-clock.js';
 import { decodeHoldId, holdNodeName, type Contender, type Hold } from '../contender.js';
 import { decodeMark, MARK_LOST, MARK_STANDING } from './mark.js';
@@ -94,8 +95,8 @@ export interface DelaysSought {
 }
 
 /**
- * The delay that keeps a place from being granted, although the line admits it. Where no delays are in use this asks
- * nobody.
+ * The delay that keeps a place from being granted, although the line admits it; a lost connection costs no place. Where
+ * no delays are in use this asks nobody.
  * @param line must show the state in which all before the place are gone
  */
 export async function delayBefore(
@@ -107,7 +108,8 @@ export async function delayBefore(
   if (line.directory?.delays !== true) return undefined;
   const { reads, holdId, czxid } = place;
   const sought = { reads, holdId, zxid: Math.max(line.zxid, czxid) };
-  return findDelay(context, context.control.until(deadline), line.path, sought);
+  const zk = context.control.until(deadline);
+  return retrying(deadline, () => findDelay(context, zk, line.path, sought));
 }
 
 /**

@@ -5,12 +5,13 @@
 import { expect, test } from 'vitest';
 import { lockDelaysOf } from '../../../../src/leases/layout.js';
 import { REVOKE_MESSAGE } from '../../../../src/recipes/line/contender.js';
+import { OPCODE } from '../../../../src/zookeeper/operations.js';
 import type { LeaseHandle } from '../../../support/http/client.js';
 import { eventually } from '../../../support/eventually.js';
 import { expireSession, spawnReplica, startPair, startReplica } from '../../../support/start-gateway.js';
 import { freshRoot } from '../../../support/start-zookeeper.js';
 import { scaled, timing } from '../../../support/timing.js';
-import { acquireDirectly, Witness, type Seen } from '../../../support/scene.js';
+import { acquireDirectly, startCuttable, Witness, type Seen } from '../../../support/scene.js';
 
 const TTL_MS = 20_000;
 /** Of a lease that is to expire by itself. */
@@ -243,4 +244,19 @@ test('a hold whose data another client has written over is released, broken or e
     await eventually('nobody stands there', async () => (await witness.line('overwritten')).length === 0);
     expect(await marks(witness, 'overwritten')).toEqual([]);
   }
+});
+
+test('a newcomer whose connection is lost while it looks for delays keeps its place, and is granted', async () => {
+  const root = freshRoot();
+  await using cuttable = await startCuttable({ root });
+  await using b = await startReplica({ root });
+  const { replica: a, proxy } = cuttable;
+  const [before, me] = [await b.createLease({ ttlMs: TTL_MS }), await b.createLease({ ttlMs: TTL_MS })];
+  await b.hold('door', before, { lockDelayMs: DELAY_MS });
+  await b.release('door', before);
+  await a.hold('another', me); // its session is attached, and counted
+  const lost = proxy.loseReply(OPCODE.sync);
+  const acquiring = a.acquire('door', me, { waitMs: scaled(10_000) });
+  await lost;
+  expect((await acquiring).body).toMatchObject({ held: true });
 });
