@@ -70,7 +70,8 @@ export class Head {
     entry.state = 'claimed';
     entry.claimedAt = performance.now();
     entry.message = undefined;
-    this.#claims.add(entry);
+    // Listed anew meanwhile, it is another entry there, and that is the one to be returned when the claim ends.
+    if (this.#of(entry)?.has(entry) === true) this.#claims.add(entry);
   }
 
   gone(entry: Entry): void {

@@ -85,6 +85,11 @@ export class PriorityHead {
     this.quiet = false;
   }
 
+  /** Whether it is in the view of now: not, when its segment was listed anew without it. */
+  has(entry: Entry): boolean {
+    return this.#segments.get(entry.segment)?.entries.includes(entry) === true;
+  }
+
   /** Puts back what was assigned and not taken. */
   putBack(entry: Entry): void {
     entry.state = 'ready';

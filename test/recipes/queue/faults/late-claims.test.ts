@@ -3,13 +3,14 @@ import { afterEach, expect, test } from 'vitest';
 import { LeaseSession } from '../../../../src/zookeeper/lease-session.js';
 import { NoReplyError } from '../../../../src/zookeeper/errors.js';
 import { OPCODE, type MultiResult } from '../../../../src/zookeeper/operations.js';
-import { bodiesOf, claim, pushBodies, queueOf } from '../client.js';
+import { bodiesOf, claim, pop, pushBodies, queueOf, settleAll } from '../client.js';
 import { claimDirectly, claimOne, opened } from '../claims.js';
 import { eventually } from '../../../support/eventually.js';
 import { startPair, startReplica } from '../../../support/start-gateway.js';
-import { freshRoot } from '../../../support/start-zookeeper.js';
-import { soon, startCuttable } from '../../../support/scene.js';
+import { freshRoot, sharedZooKeeper } from '../../../support/start-zookeeper.js';
+import { soon, startCuttable, startSplit } from '../../../support/scene.js';
 import { scaled } from '../../../support/timing.js';
+import { startTcpProxy } from '../../../support/zookeeper/tcp-proxy.js';
 
 const TTL_MS = 60_000;
 const multi: LeaseSession['multi'] = Reflect.get(LeaseSession.prototype, 'multi');
@@ -61,4 +62,29 @@ test('an acknowledgement that was done without an answer is not called undone wh
   await lost;
   expect(unknown.body).toMatchObject({ status: 503, code: 'outcome-unknown', outcome: 'unknown' });
   expect((await queueOf(b, 'work')).depth).toBe(0);
+});
+
+test('what is given back goes to who waits, although its claim was answered after the queue was looked through anew (C22)', async () => {
+  const root = freshRoot();
+  const port = Number(sharedZooKeeper().split(':')[1]);
+  await using control = await startTcpProxy({ port });
+  await using leases = await startTcpProxy({ port });
+  await using b = await startReplica({ root });
+  await using a = await startSplit({ root }, control, leases);
+  const me = await a.createLease({ ttlMs: TTL_MS });
+  await pushBodies(a, 'work', [1, 2]);
+  expect(bodiesOf(await pop(a, 'work'))).toEqual([1]); // it has the turn
+  const { paths } = await a.gateway.recipes.queue.queues.expect('default', 'work', soon());
+  const turn = (): Promise<string[]> => a.gateway.context.control.until(soon()).children(paths.takers);
+  const [first] = await turn();
+  leases.pause('fromZooKeeper');
+  const claiming = claim(a, 'work', me);
+  await eventually('the claim is late, and its turn is over', async () => (await turn())[0] !== first);
+  const waiting = pop(a, 'work', { waitMs: scaled(5_000) });
+  await eventually('somebody waits', async () => (await queueOf(b, 'work')).consumersWaiting === 1);
+  leases.heal();
+  const claims = await claiming;
+  expect(bodiesOf(claims)).toEqual([2]);
+  await settleAll(a, 'work', 'nack', me, claims);
+  expect(bodiesOf(await waiting)).toEqual([2]);
 });
