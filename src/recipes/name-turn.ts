@@ -15,7 +15,7 @@ import { fullJitter, pause } from '../time.js';
 import type { BoundClient } from '../zookeeper/bound.js';
 import { isReason } from '../zookeeper/errors.js';
 import type { MultiOperation } from '../zookeeper/operations.js';
-import { AGAIN } from '../zookeeper/retrying.js';
+import { AGAIN, retrying } from '../zookeeper/retrying.js';
 
 /** For what is asked of a transaction's failure: the operations behind that of the turn begin here. */
 export const AFTER_TURN = 1;
@@ -43,12 +43,15 @@ export async function inTurn<T>(
   attempt: (turn: MultiOperation) => Promise<T | typeof AGAIN>,
 ): Promise<T> {
   for (let tries = 0; ; tries += 1) {
-    const [, stat] = await Promise.all([
-      tries === 0 ? undefined : zk.sync(path), // an older version is refused, and no harm
-      zk.exists(path),
-    ]);
+    const stat = await retrying(zk.deadline, async () => {
+      const [, found] = await Promise.all([
+        tries === 0 ? undefined : zk.sync(path), // an older version is refused, and no harm
+        zk.exists(path),
+      ]);
+      if (found === undefined) await zk.ensure(path);
+      return found;
+    });
     try {
-      if (stat === undefined) await zk.ensure(path);
       const result = await attempt({ type: 'setData', path, data: NO_DATA, version: stat?.version ?? 0 });
       if (result !== AGAIN) return result;
     } catch (error) {

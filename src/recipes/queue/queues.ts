@@ -6,10 +6,10 @@
  * finds that the other was faster.
  */
 import { PosternError } from '../../errors.js';
-import { SECOND, type Requester } from '../../time.js';
+import { fullJitter, pause, SECOND, type Requester } from '../../time.js';
 import type { ZooKeeperClient } from '../../zookeeper/client.js';
 import { byDeadline } from '../../zookeeper/by-deadline.js';
-import { isReason, isTransient, mayBeApplied, unless } from '../../zookeeper/errors.js';
+import { isReason, isTransient, unless } from '../../zookeeper/errors.js';
 import type { MultiOperation } from '../../zookeeper/operations.js';
 import { retrying } from '../../zookeeper/retrying.js';
 import type { Watch } from '../../zookeeper/watch.js';
@@ -39,6 +39,8 @@ const SWEEP_EVERY_MS = SECOND / 2;
 const REFRESH_MS = 5 * SECOND;
 /** For so long a reading that several requests share waits for ZooKeeper. */
 const READ_MS = 10 * SECOND;
+const RETRY_BASE_MS = 5;
+const RETRY_CAP_MS = 500;
 /** Names remembered, for the metrics. */
 const USED_MAX = 1_000;
 
@@ -99,7 +101,7 @@ export class Queues implements OtherQueues {
     const { control, layout } = this.#context;
     const path = layout.queue(queue.namespace, queue.name);
     const before = queue.config;
-    await control.sync(path, deadline); // the event of whatever changed it comes before the reply
+    await retrying(deadline, () => control.sync(path, deadline)); // the event of what changed it comes before the reply
     const entry = this.#entries.get(path);
     if (entry?.queue === queue && entry.watch !== undefined) return false;
     return (await this.find(queue.namespace, queue.name, deadline)) !== queue || queue.config !== before;
@@ -111,7 +113,7 @@ export class Queues implements OtherQueues {
 
   async openOrCreate(namespace: string, name: string, deadline: number, requester?: Requester): Promise<Queue> {
     const control = requester === undefined ? this.#context.control : this.#context.control.writingFor(requester);
-    for (;;) {
+    for (let tries = 0; ; tries += 1) {
       const queue = await this.find(namespace, name, deadline);
       if (queue !== undefined) return queue;
       try {
@@ -120,7 +122,8 @@ export class Queues implements OtherQueues {
         );
       } catch (error) {
         // Whether it was made is seen by looking; nothing was pushed yet.
-        if (!mayBeApplied(error)) throw error;
+        if (!isTransient(error)) throw error;
+        await pause(fullJitter(tries, RETRY_BASE_MS, RETRY_CAP_MS));
       }
     }
   }
@@ -137,7 +140,7 @@ export class Queues implements OtherQueues {
     const path = this.#context.layout.queue(queue.namespace, queue.name);
     const entry = this.#entries.get(path);
     if (entry?.queue === queue) this.#drop(path, entry);
-    await this.#context.control.sync(path, deadline);
+    await retrying(deadline, () => this.#context.control.sync(path, deadline));
   }
 
   /** Whatever makes, configures or deletes a queue of that name does so in its turn. */

@@ -6,6 +6,7 @@ import type { Lease } from '../../../leases/lease.js';
 import type { Awaited } from '../../../time.js';
 import { unless } from '../../../zookeeper/errors.js';
 import type { MultiOperation } from '../../../zookeeper/operations.js';
+import { retrying } from '../../../zookeeper/retrying.js';
 import { claimPath, recordPath } from '../claim/entry.js';
 import { QueueGoneError } from '../gone.js';
 import { decodeMessage, encodeMessage } from '../message.js';
@@ -31,8 +32,9 @@ export async function moveOut(
   const { control, config } = queue;
   const { deadline } = awaited;
   const { priority } = claim;
-  let nacks = await Nacks.read(control, queue, lease, deadline);
-  const node = await unless(control.getData(path, deadline), 'NO_NODE');
+  const readNacks = (): Promise<Nacks> => retrying(deadline, () => Nacks.read(control, queue, lease, deadline));
+  let nacks = await readNacks();
+  const node = await retrying(deadline, () => unless(control.getData(path, deadline), 'NO_NODE'));
   const message = node === undefined ? undefined : decodeMessage(node.data);
   if (node === undefined || message === undefined || nacks.version === undefined) return 'lost';
   const { header, body } = message;
@@ -49,7 +51,7 @@ export async function moveOut(
   // claim is lost.
   const refused: Refused = async () => {
     const { version } = nacks;
-    nacks = await Nacks.read(control, queue, lease, deadline);
+    nacks = await readNacks();
     if (nacks.has(claimId)) return true;
     return nacks.version === undefined || nacks.version === version ? false : removal();
   };

@@ -5,6 +5,8 @@
 import { PosternError } from '../../../errors.js';
 import type { ZooKeeperClient } from '../../../zookeeper/client.js';
 import type { BoundClient } from '../../../zookeeper/bound.js';
+import { byDeadline } from '../../../zookeeper/by-deadline.js';
+import { retrying } from '../../../zookeeper/retrying.js';
 import type { Admission, Queue } from '../queue.js';
 import { prioritiesIn, segmentsIn, type QueuePaths } from '../paths.js';
 
@@ -12,6 +14,8 @@ import { prioritiesIn, segmentsIn, type QueuePaths } from '../paths.js';
 const ADMISSION_AGE_MS = 1_000;
 /** A refusal is not told from a reading that is older. */
 const REFUSAL_AGE_MS = 100;
+/** For so long a reading that several pushes share waits for ZooKeeper. */
+const READ_MS = 10_000;
 /** The answer of one read stays below 64 KB. */
 const READ_AT_ONCE = 400;
 
@@ -85,14 +89,23 @@ export class DepthLimit implements Admission {
   }
 
   async #depth(maxAgeMs: number, deadline: number): Promise<number> {
-    if (this.#reading === undefined || performance.now() - this.#readAt > maxAgeMs) {
-      const { control, paths } = this.#queue;
-      this.#readAt = performance.now();
-      this.#pushedSince = 0;
-      this.#reading = countMessages(control, paths, deadline).then(({ depth, delayed }) => depth + delayed);
-      this.#reading.catch(() => (this.#reading = undefined));
-    }
-    return (await this.#reading) + this.#pushedSince;
+    // Who has more time than others share it with reads on, and who has less does not wait for them.
+    const reading = (): Promise<number> => byDeadline(this.#shared(maxAgeMs), deadline, 'the count of the messages');
+    return (await retrying(deadline, reading)) + this.#pushedSince;
+  }
+
+  #shared(maxAgeMs: number): Promise<number> {
+    const now = performance.now();
+    if (this.#reading !== undefined && now - this.#readAt <= maxAgeMs) return this.#reading;
+    const { control, paths } = this.#queue;
+    const reading = countMessages(control, paths, now + READ_MS).then(({ depth, delayed }) => depth + delayed);
+    this.#readAt = now;
+    this.#pushedSince = 0;
+    this.#reading = reading;
+    reading.catch(() => {
+      if (this.#reading === reading) this.#reading = undefined;
+    });
+    return reading;
   }
 }
 

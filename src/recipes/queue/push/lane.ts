@@ -35,7 +35,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import type { ControlSession } from '../../../zookeeper/control-session.js';
-import { isReason, mayBeApplied, noAnswer, NoReplyError } from '../../../zookeeper/errors.js';
+import { isReason, isTransient, mayBeApplied, noAnswer, NoReplyError } from '../../../zookeeper/errors.js';
 import type { NodeData } from '../../../zookeeper/operations.js';
 import { parentOf, parseSequence } from '../../../zookeeper/paths.js';
 import { retrying } from '../../../zookeeper/retrying.js';
@@ -229,6 +229,7 @@ export class PushLane {
         try {
           push.arrivals = await push.refused(index, operation, error);
         } catch (reason) {
+          if (isTransient(reason)) throw reason; // what it meant is asked again
           push.end(reason);
           return group.filter((other) => other !== push);
         }
