@@ -16,8 +16,10 @@ import type { Layout } from '../leases/layout.js';
 import { LruMap } from '../lru-map.js';
 import { SECOND } from '../time.js';
 import type { Ensemble } from '../zookeeper/client.js';
+import { byDeadline } from '../zookeeper/by-deadline.js';
 import type { ControlSession } from '../zookeeper/control-session.js';
 import { baseName, parentOf } from '../zookeeper/paths.js';
+import { retrying } from '../zookeeper/retrying.js';
 
 const REQUEST_MS = 10 * SECOND;
 const COUNT_EVERY_MS = 10 * SECOND;
@@ -70,14 +72,16 @@ export class NameBounds {
    */
   async admit(directory: string, deadline: number): Promise<void> {
     if (this.#max === 0) return;
-    let count = await this.#count(directory, COUNT_EVERY_MS, deadline);
-    if (count.names + count.admitted >= this.#max)
-      count = await this.#count(directory, count.admitted > 0 ? 0 : COUNT_FULL_EVERY_MS, deadline);
+    // Who has more time than others share it with counts again, and who has less does not wait for them.
+    const counted = (maxAgeMs: number): Promise<Count> =>
+      retrying(deadline, () => byDeadline(this.#count(directory, maxAgeMs), deadline, 'the count of names'));
+    let count = await counted(COUNT_EVERY_MS);
+    if (count.names + count.admitted >= this.#max) count = await counted(count.admitted > 0 ? 0 : COUNT_FULL_EVERY_MS);
     if (count.names >= this.#max) throw this.#tooMany(directory, count.names);
     count.admitted += 1;
   }
 
-  async #count(directory: string, maxAgeMs: number, deadline: number): Promise<Count> {
+  async #count(directory: string, maxAgeMs: number): Promise<Count> {
     const known = this.#counts.get(directory);
     if (known !== undefined) {
       const count = await known.catch(() => undefined);
@@ -86,15 +90,15 @@ export class NameBounds {
     // Whoever waited for the same reading shares the next one too.
     const newest = this.#counts.get(directory);
     if (newest !== undefined && newest !== known) return newest;
-    const counting = this.#read(directory, deadline);
+    const counting = this.#read(directory);
     this.#counts.set(directory, counting);
     counting.catch(() => this.#counts.delete(directory));
     return counting;
   }
 
-  async #read(directory: string, deadline: number): Promise<Count> {
+  async #read(directory: string): Promise<Count> {
     const at = performance.now();
-    const stat = await this.#control.exists(directory, deadline);
+    const stat = await this.#control.exists(directory, at + REQUEST_MS);
     return { names: stat?.numChildren ?? 0, admitted: 0, at };
   }
 

@@ -3,7 +3,11 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { CallOptions, LeaseHandle, Reply } from '../support/http/client.js';
 import { eventually } from '../support/eventually.js';
+import { startSplit } from '../support/scene.js';
 import { startPair, type Pair } from '../support/start-gateway.js';
+import { freshRoot, sharedZooKeeper } from '../support/start-zookeeper.js';
+import { scaled } from '../support/timing.js';
+import { startTcpProxy } from '../support/zookeeper/tcp-proxy.js';
 
 const MAX = 3;
 
@@ -148,3 +152,24 @@ const makes: Record<string, (client: Pair['a'], headers: Record<string, string>)
   transactions: (client, headers) =>
     client.call('POST', '/v1/transactions', { headers, body: { participants: ['a'], deadlineMs: 60_000 } }),
 };
+
+test('who makes a name does not wait for another one who has more time, where both need to know how many there are', async () => {
+  const port = Number(sharedZooKeeper().split(':')[1]);
+  await using control = await startTcpProxy({ port });
+  await using leases = await startTcpProxy({ port });
+  const requestMs = scaled(1_000);
+  const settings = { POSTERN_REQUEST_TIMEOUT_MS: String(requestMs) };
+  const options = { root: freshRoot(), settings, controlSessionTimeoutMs: 40_000 };
+  await using replica = await startSplit(options, control, leases);
+  const { leaseToken } = await replica.createLease({ ttlMs: 30_000 });
+  control.suspend();
+  const waitMs = 20 * requestMs;
+  const patient = replica.call('POST', '/v1/locks/one/acquire', { leaseToken, body: { waitMs } });
+  await eventually('it asks how many there are', () => control.heldBytes('toZooKeeper') > 0);
+  const begunAt = performance.now();
+  const { status } = await replica.call('POST', '/v1/locks/two/acquire', { leaseToken, body: {} });
+  expect(status).toBe(503);
+  expect(performance.now() - begunAt).toBeLessThan(waitMs / 4);
+  control.heal();
+  expect((await patient).status).toBe(200);
+});
