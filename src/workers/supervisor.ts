@@ -12,6 +12,7 @@
 import cluster, { type Address, type Worker } from 'node:cluster';
 import type { Config } from '../config.js';
 import type { Logger } from '../log.js';
+import { onStop } from '../signals.js';
 import { MINUTE, SECOND } from '../time.js';
 import { Exchange } from './siblings.js';
 
@@ -71,9 +72,7 @@ class Supervisor {
     cluster.on('message', (worker, message) => this.#exchange.take(worker, message, live()));
     cluster.on('listening', (_worker, address) => this.#onListening(address));
     cluster.on('exit', (worker, exitCode, signal) => this.#onExit(worker, exitCode, signal));
-    const stop = (signal: NodeJS.Signals): void => this.#stop(signal);
-    process.on('SIGTERM', stop);
-    process.on('SIGINT', stop);
+    onStop((signal) => this.#stop(signal));
     for (let i = 0; i < this.#count; i += 1) this.#fork();
   }
 
