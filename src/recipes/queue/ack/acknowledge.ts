@@ -28,7 +28,11 @@ export async function acknowledge(
     const batch = open.slice(i, i + MESSAGES_AT_ONCE);
     const onSession = async (session: LeaseSession, tries: number): Promise<boolean> => {
       const done = await acknowledgeBatch(queue, session, batch, results, deadline);
-      if (!done) return false;
+      if (!done) {
+        // An earlier try, whose reply was lost, may have come before the deletion.
+        inDoubt = tries > 0;
+        return false;
+      }
       // Told apart only here: of a message that is there somebody else has the claim, or nobody.
       const lost = batch.filter(({ index }) => results[index] === 'lost');
       if (lost.length === 0) return true;

@@ -4,7 +4,7 @@
  */
 import type { Lease } from '../../../leases/lease.js';
 import type { Awaited } from '../../../time.js';
-import { isReason, orUnknown } from '../../../zookeeper/errors.js';
+import { isReason, NoReplyError, orUnknown } from '../../../zookeeper/errors.js';
 import type { LeaseSession } from '../../../zookeeper/lease-session.js';
 import { OwnedTransaction } from '../../../zookeeper/owned-transaction.js';
 import { claimPath, recordPath } from '../claim/entry.js';
@@ -51,31 +51,38 @@ export async function giveBack(
   for (let i = 0; i < inPlace.length; i += MESSAGES_AT_ONCE) {
     const batch = inPlace.slice(i, i + MESSAGES_AT_ONCE);
     const report = ({ index }: Settling, how: Settled): void => void (results[index] = how);
-    const onSession = (session: LeaseSession, tries: number): Promise<void> =>
-      giveBackInPlace({ queue, lease, deadline }, session, batch, (settling, how) =>
+    const onSession = async (session: LeaseSession, tries: number): Promise<boolean> => {
+      const isThere = await giveBackInPlace({ queue, lease, deadline }, session, batch, (settling, how) =>
         report(settling, how === 'gone' && tries > 0 ? 'done' : how),
       );
+      return isThere || tries === 0;
+    };
     const givingBack = sessions.useRepeatedly(lease, deadline, onSession, requester);
-    await orUnknown(givingBack, wrote);
+    // A try whose reply was lost may have come before the deletion.
+    if (!(await orUnknown(givingBack, wrote)))
+      throw new NoReplyError('the return of the claims', 'connection-lost', true);
     for (const { path, index } of batch) if (results[index] === 'done') queue.dispatcher.settled(path, 'free');
   }
   queue.count('nack', results.filter((result) => result === 'done').length);
   return results;
 }
 
-/** A batch in one transaction, without those that fail. What is not reported is lost. */
+/**
+ * A batch in one transaction, without those that fail. What is not reported is lost.
+ * @returns false when the queue was deleted: nothing was done
+ */
 async function giveBackInPlace(
   { queue, lease, deadline }: { queue: Queue; lease: Lease; deadline: number },
   session: LeaseSession,
   batch: readonly Settling[],
   report: (settling: Settling, how: Settled) => void,
-): Promise<void> {
+): Promise<boolean> {
   let open = [...batch];
   for (;;) {
     const nacks = await Nacks.read(session, queue, lease, deadline);
     for (const settling of open) if (nacks.has(settling.claimId)) report(settling, 'gone');
     open = open.filter(({ claimId }) => !nacks.has(claimId));
-    if (open.length === 0) return;
+    if (open.length === 0) return true;
     const transaction = new OwnedTransaction<'queue' | 'marks' | Settling>()
       .add('queue', queue.paths.exists)
       .add('marks', nacks.add(open.map(({ claimId }) => claimId)));
@@ -90,11 +97,11 @@ async function giveBackInPlace(
     try {
       await session.multi(transaction.operations, deadline);
       for (const settling of open) report(settling, 'done');
-      return;
+      return true;
     } catch (error) {
       const culprit = transaction.culpritOf(error);
       if (culprit === undefined || !isReason(error, 'NO_NODE', 'BAD_VERSION', 'NODE_EXISTS')) throw error;
-      if (culprit === 'queue') return; // deleted: claims of it mean nothing any more
+      if (culprit === 'queue') return false; // deleted: claims of it mean nothing any more
       // Marks that were written meanwhile are read anew.
       if (culprit !== 'marks') open = await standing(session, open, culprit, deadline);
     }

@@ -64,6 +64,30 @@ test('an acknowledgement that was done without an answer is not called undone wh
   expect((await queueOf(b, 'work')).depth).toBe(0);
 });
 
+test.each(['ack', 'nack'])(
+  'what an earlier try of %s has done is not called undone when the queue was deleted',
+  async (op) => {
+    const root = freshRoot();
+    await using cuttable = await startCuttable({ root });
+    await using b = await startReplica({ root });
+    const { replica: a, proxy } = cuttable;
+    const { leaseToken } = await a.createLease({ ttlMs: TTL_MS });
+    await pushBodies(b, 'work', [1]);
+    const { claimId } = await claimOne(a, 'work', { leaseToken });
+    const lost = proxy.loseReply(OPCODE.multi).then(() => proxy.refuse());
+    const settling = a.call('POST', `/v1/queues/work/${op}`, { leaseToken, body: { claimIds: [claimId] } });
+    await lost;
+    const done = op === 'ack' ? { depth: 0 } : { depth: 1, claimed: 0 };
+    expect(await queueOf(b, 'work')).toMatchObject(done);
+    const { control, layout } = b.gateway.context;
+    await b.expect(204, 'DELETE', '/v1/queues/work?force=true');
+    const contents = (): Promise<string[]> => control.until(soon()).children(layout.queueContents('default'));
+    await eventually('nothing is left of it', async () => (await contents()).length === 0);
+    proxy.accept();
+    expect((await settling).body).toMatchObject({ status: 503, code: 'outcome-unknown', outcome: 'unknown' });
+  },
+);
+
 test('what is given back goes to who waits, although its claim was answered after the queue was looked through anew (C22)', async () => {
   const root = freshRoot();
   const port = Number(sharedZooKeeper().split(':')[1]);
