@@ -10,7 +10,7 @@ import type { ControlSession } from '../../zookeeper/control-session.js';
 import { isReason } from '../../zookeeper/errors.js';
 import type { MultiOperation, Stat } from '../../zookeeper/operations.js';
 import { OwnedTransaction } from '../../zookeeper/owned-transaction.js';
-import { AGAIN, persisting } from '../../zookeeper/retrying.js';
+import { AGAIN, persisting, retrying } from '../../zookeeper/retrying.js';
 import { deleteContender } from './candidate-tail.js';
 import type { Cleanup } from './cleanup.js';
 import {
@@ -115,22 +115,24 @@ export class Place {
   }
 
   /**
-   * Gives the place up, or a hold back, if this attempt still has it. When ZooKeeper cannot be asked now, it is asked
-   * later.
+   * Gives the place up, or a hold back, if this attempt still has it. When ZooKeeper cannot be asked by `deadline`, it
+   * is asked later.
    * @returns `gone`: the node does not exist any more; `superseded`: another attempt has it, and it stays;
    * `pending`: it is not known, and the deletion goes on in the background
    */
   async leave(deadline: number): Promise<'gone' | 'superseded' | 'pending'> {
     try {
       const zk = this.#control.until(deadline);
-      if (hasMark(this.record)) await deleteWithMark(zk, this);
-      else await deleteContender(zk, this.path, this.version);
+      // May be done twice: what is gone already is gone.
+      await retrying(deadline, () =>
+        hasMark(this.record) ? deleteWithMark(zk, this) : deleteContender(zk, this.path, this.version),
+      );
       return 'gone';
     } catch (error) {
       if (isReason(error, 'NO_NODE')) return 'gone';
       if (isReason(error, 'BAD_VERSION')) {
         // Another attempt has it; or a write of ours, whose reply was lost, was done after all.
-        const found = await this.#reread(deadline).catch(() => 'unknown' as const);
+        const found = await retrying(deadline, () => this.#reread(deadline)).catch(() => 'unknown' as const);
         if (found === 'mine') return this.leave(deadline);
         if (found !== 'unknown') return found === 'lost' ? 'gone' : 'superseded';
       }

@@ -67,6 +67,21 @@ test('the end of a wait is written down when ZooKeeper answers again (C3)', { ti
   await eventually('nobody waits there any more', async () => (await announced()) <= Date.now());
 });
 
+test('a wait in vain is answered as such, though the reply to the removal of its place is lost', async () => {
+  const root = freshRoot();
+  await using cuttable = await startCuttable({ root });
+  await using b = await startReplica({ root });
+  await using witness = await Witness.start(root);
+  const { replica: a, proxy } = cuttable;
+  const [me, holder] = [await b.createLease({ ttlMs: TTL_MS }), await b.createLease({ ttlMs: TTL_MS })];
+  await b.hold('door', holder);
+  const lost = proxy.loseReply(OPCODE.delete);
+  const waiting = a.acquire('door', me, { waitMs: 500 });
+  await lost;
+  expect((await waiting).body).toMatchObject({ status: 409, code: 'lock-held' });
+  expect(await witness.line('door')).toHaveLength(1);
+});
+
 test('a place whose lease could not be ended with it goes all the same', async () => {
   const root = freshRoot();
   await using a = await startReplica({ root });

@@ -12,7 +12,7 @@ interface Cost {
   listingsPerHandoff: number;
   requestsPerHandoff: number;
   /**
-   * Each looks once after a while whether its predecessor is abandoned: no part of the hand-off, and none there on a
+   * Each looks now and then whether its predecessor is abandoned: no part of the hand-off, and none there on a
    * quick machine.
    */
   looksPerWaiter: number;
@@ -98,7 +98,7 @@ async function drain(pair: Pair, waiters: number): Promise<Cost> {
     spurious,
     listingsPerHandoff: listings / handoffs,
     requestsPerHandoff: round(sent / handoffs),
-    looksPerWaiter: performance.now() - firstJoinsAt < ABANDONED_CHECK_MS ? 0 : 1,
+    looksPerWaiter: Math.floor((performance.now() - firstJoinsAt) / ABANDONED_CHECK_MS),
     drainMs,
   };
 }
