@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { CallOptions, LeaseHandle, Reply } from '../support/http/client.js';
 import { eventually } from '../support/eventually.js';
 import { startSplit } from '../support/scene.js';
-import { startPair, type Pair } from '../support/start-gateway.js';
+import { startPair, startReplica, type Pair } from '../support/start-gateway.js';
 import { freshRoot, sharedZooKeeper } from '../support/start-zookeeper.js';
 import { scaled } from '../support/timing.js';
 import { startTcpProxy } from '../support/zookeeper/tcp-proxy.js';
@@ -172,4 +172,15 @@ test('who makes a name does not wait for another one who has more time, where bo
   expect(performance.now() - begunAt).toBeLessThan(waitMs / 4);
   control.heal();
   expect((await patient).status).toBe(200);
+});
+
+test('a one-call acquire of a name too many leaves no lease', async () => {
+  await using replica = await startReplica({ settings: { POSTERN_MAX_NAMES: '1' } });
+  await replica.hold('one', await replica.createLease({ ttlMs: 30_000 }));
+  const body = { requestId: randomBytes(16).toString('hex'), lease: { ttlMs: 30_000 } };
+  expect((await replica.call('POST', '/v1/locks/two/acquire', { body })).body).toMatchObject({
+    code: 'too-many-names',
+    outcome: 'not-applied',
+  });
+  expect((await replica.expect(200, 'GET', '/v1/leases')).items).toHaveLength(1);
 });

@@ -20,7 +20,7 @@
  * place again, which the repeated request turns into the hold.
  */
 import type { Lease } from '../../leases/lease.js';
-import { InvalidError, isPosternError, LeaseExpiredError, LimitMismatchError, PosternError } from '../../errors.js';
+import { isPosternError, LeaseExpiredError, PosternError } from '../../errors.js';
 import type { AcquireOutcome, Kind } from '../../metrics/metrics.js';
 import type { Caller, EndReason } from '../../time.js';
 import { isTransient, NoReplyError, orUnknown, unless } from '../../zookeeper/errors.js';
@@ -30,7 +30,7 @@ import type { Coordination } from '../coordination.js';
 import { describeContender, type ContenderView } from './describe.js';
 import { hasMark } from './delay/mark.js';
 import { grant, grantPermits } from './grant.js';
-import { join } from './join/join.js';
+import { join, leavesNothing } from './join/join.js';
 import type { Joined, JoinRequest, Placed } from './join/request.js';
 import type { Line } from './line.js';
 import { delayBefore, findDelay, type Locked } from './delay/lock-delay.js';
@@ -138,7 +138,7 @@ async function acquireIn(context: Coordination, line: Line, request: AcquireRequ
   try {
     joined = await join(context, line, request);
   } catch (error) {
-    if (error instanceof LimitMismatchError || error instanceof InvalidError) await request.endLease?.(hardDeadline);
+    if (leavesNothing(error)) await request.endLease?.(hardDeadline);
     throw error;
   }
   if (joined.how === 'refused') {

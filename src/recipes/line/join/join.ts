@@ -27,7 +27,14 @@
  * The guid is derived from the lease's secret, so a node of that name is this session's (CURATOR-498). The one that a
  * one-call acquire uses is not: there the record must name this lease.
  */
-import { ClientGoneError, isPosternError, LeaseExpiredError, PosternError } from '../../../errors.js';
+import {
+  ClientGoneError,
+  InvalidError,
+  isPosternError,
+  LeaseExpiredError,
+  PosternError,
+  StandingConflictError,
+} from '../../../errors.js';
 import { isTransient, mayBeApplied, NoReplyError } from '../../../zookeeper/errors.js';
 import type { LeaseSession } from '../../../zookeeper/lease-session.js';
 import type { Stat } from '../../../zookeeper/operations.js';
@@ -94,6 +101,12 @@ export async function join(context: Coordination, line: Line, request: JoinReque
     if (!isTransient(error) || mayBeApplied(error)) throw error;
     throw new NoReplyError('the place in line', 'connection-lost', true, error);
   }
+}
+
+/** Whether a request that failed so has no place: its terms were refused, or its name would be one too many. */
+export function leavesNothing(error: unknown): boolean {
+  if (error instanceof StandingConflictError || error instanceof InvalidError) return true;
+  return isPosternError(error, 'too-many-names');
 }
 
 /** The caller does not wait and does not want to be left in line. */
