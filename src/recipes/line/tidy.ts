@@ -27,7 +27,7 @@ import { IDLE_BEFORE_REMOVED_MS } from './known-free.js';
 import { readRule } from './permits/agreement.js';
 import { heedIfOverwritten } from './revocation/foreign.js';
 import { tidyRevocations } from './revocation/tidy.js';
-import { renewDirectory, WORN_FROM } from './worn-directory.js';
+import { PLACES_END, renewDirectory, WORN_FROM } from './worn-directory.js';
 
 interface IdleLine extends Idle {
   /** Monotonic: since when the directory says that it is idle, as far as this replica knows. */
@@ -81,7 +81,8 @@ export class TidyLines implements Chore {
     }
     const zk = sweep.zk();
     const { stat, children } = listing;
-    if (nextSequence(stat) >= WORN_FROM) {
+    // Behind the last place it is those who come that renew it (`worn-directory.ts`).
+    if (nextSequence(stat) >= WORN_FROM && nextSequence(stat) < PLACES_END) {
       await renewDirectory(zk, directory); // whatever was listed: a busy line is empty for moments only
       return undefined;
     }

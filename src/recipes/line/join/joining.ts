@@ -136,12 +136,15 @@ export class Joining {
    */
   async giveUpWorn(path: string): Promise<LookAgain> {
     const { name, hardDeadline } = this.request;
-    await unless(deleteContender(this.session.until(hardDeadline), path, undefined), 'NO_NODE');
+    const zk = this.session.until(hardDeadline);
+    const renewed = await renewDirectory(zk, this.line.path, path);
+    if (!renewed) await unless(deleteContender(zk, path, undefined), 'NO_NODE');
     this.trace.wrote = false;
-    const [, listed] = await Promise.all([this.session.sync(path, hardDeadline), this.list()]);
+    if (renewed) return LOOK_AGAIN;
+    const [, listed] = await Promise.all([zk.sync(path), this.list()]);
     const own = await this.own(listed);
-    if (own.some(({ sequence }) => sequence < LAST_SEQUENCE)) return LOOK_AGAIN;
-    if (await renewDirectory(this.context.control.until(hardDeadline), this.line.path)) return LOOK_AGAIN;
+    // Several who found it worn at once stood in each other's way: it is empty now.
+    if (listed.length === 0 || own.some(({ sequence }) => sequence < LAST_SEQUENCE)) return LOOK_AGAIN;
     throw new PosternError(
       'zookeeper-unavailable',
       `So many have lined up for "${name}" that ZooKeeper has no more numbers for its line. It takes newcomers again when all who stand in it have left; repeat the request.`,

@@ -1,16 +1,17 @@
 /** Lines and turns whose sequence numbers come to an end: ZooKeeper repeats the last one for ever (C39). */
 import { describe, expect, test } from 'vitest';
-import { PLACES_END, WORN_FROM } from '../../../../src/recipes/line/worn-directory.js';
+import { PLACES_END, renewDirectory, WORN_FROM } from '../../../../src/recipes/line/worn-directory.js';
 import { LAST_SEQUENCE, nextSequence } from '../../../../src/zookeeper/paths.js';
 import { eventually } from '../../../support/eventually.js';
 import type { startReplica } from '../../../support/start-gateway.js';
 import { startPair, type Replica } from '../../../support/start-gateway.js';
 import { freshRoot, startZooKeeper } from '../../../support/start-zookeeper.js';
-import { scaled } from '../../../support/timing.js';
+import { scaled, timing } from '../../../support/timing.js';
 import { wearOut } from '../../../support/zookeeper/worn-directories.js';
 
 const TTL_MS = 20_000;
 const HOUR = 3_600_000;
+const SEQUENTIAL = { mode: 'ephemeral-sequential' } as const;
 const SWEEPING = { everyMs: 50, idleMs: HOUR };
 /** Not within a test: housekeeping renews a worn directory as soon as it finds it empty. */
 const NO_SWEEPING = { everyMs: 24 * HOUR, idleMs: HOUR };
@@ -136,6 +137,26 @@ describe('a line at the end of its numbers', () => {
       expect(granted).toBeGreaterThan(20);
     },
   );
+
+  test('is made anew once: not by somebody who found it worn before that', { timeout: scaled(60_000) }, async () => {
+    await using worn = await startWorn({ full: LAST_SEQUENCE - 1 });
+    const { control } = worn.a.gateway.context;
+    const directory = lineOf(worn.root, 'locks', 'full');
+    const zk = control.until(performance.now() + timing.eventuallyMs);
+    const [mine, theirs] = await Promise.all(
+      ['mine', 'theirs'].map((name) => control.create(`${directory}/_c_${name}-lock-`, undefined, SEQUENTIAL)),
+    );
+    expect(await renewDirectory(zk, directory, mine?.path)).toBe(false); // theirs stands there
+    await zk.remove(mine?.path ?? '');
+    expect(await renewDirectory(zk, directory, theirs?.path)).toBe(true);
+    const lease = await worn.b.createLease({ ttlMs: TTL_MS });
+    await worn.b.hold('full', lease);
+    await worn.b.release('full', lease);
+    expect(await nextIn(worn.a, directory)).toBe(1);
+    // It has the version of the old one, and is empty again.
+    expect(await renewDirectory(zk, directory, mine?.path)).toBe(false);
+    expect(await nextIn(worn.a, directory)).toBe(1);
+  });
 
   test(
     'is made anew by housekeeping long before, at a moment in which it is empty',
