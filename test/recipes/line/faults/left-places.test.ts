@@ -58,6 +58,7 @@ test('the end of a wait is written down when ZooKeeper answers again (C3)', { ti
   const waiting = a.acquire('door', me, { waitMs: WAIT_MS, keepPlace: true }, { signal: gone.signal });
   const left = waiting.catch(() => 'left');
   await b.untilWaiting('door', 1);
+  await eventually('it waits at A', async () => (await a.metric('postern_waiters')) === 1);
   proxy.suspend();
   gone.abort();
   expect(await left).toBe('left');
