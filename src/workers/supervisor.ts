@@ -79,10 +79,16 @@ class Supervisor {
   #fork(): void {
     const worker = cluster.fork();
     this.#bornAt.set(worker.id, performance.now());
-    // The worker died while a connection or a question was on its way to it; `exit` reports its end.
-    worker.on('error', (error) =>
-      this.#logger.debug({ worker: worker.id, reason: error.message }, 'message to a worker failed'),
-    );
+    worker.on('error', ({ message: reason }) => {
+      // The worker died while a connection or a question was on its way to it; `exit` reports its end.
+      if (worker.process.pid !== undefined) {
+        this.#logger.debug({ worker: worker.id, reason }, 'message to a worker failed');
+        return;
+      }
+      // The system had no room for another process, say: nothing else tells of one that never was.
+      this.#logger.error({ worker: worker.id, reason }, 'worker could not be started');
+      this.#onExit(worker, 1, null);
+    });
     closeUntaken(worker);
   }
 
@@ -109,7 +115,7 @@ class Supervisor {
     this.#logger.info({ workers: this.#count, address, port }, 'all workers listening');
   }
 
-  #onExit(worker: Worker, exitCode: number, signal: string): void {
+  #onExit(worker: Worker, exitCode: number, signal: string | null): void {
     const ageMs = performance.now() - (this.#bornAt.get(worker.id) ?? 0);
     this.#bornAt.delete(worker.id);
     if (this.#stopping) {

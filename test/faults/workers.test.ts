@@ -4,9 +4,11 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFile } from 'node:fs/promises';
+import { copyFile, mkdtemp, readFile, rename, rm } from 'node:fs/promises';
 import { createServer, type AddressInfo } from 'node:net';
-import { expect, test } from 'vitest';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
 import { Client, type LeaseHandle } from '../support/http/client.js';
 import { eventually } from '../support/eventually.js';
 import { spawnReplica, type ReplicaProcess } from '../support/start-gateway.js';
@@ -26,7 +28,7 @@ async function startWorkers(settings: Record<string, string> = {}): Promise<Repl
 }
 
 /** The workers of a replica, by process id. */
-async function workersOf({ pid }: ReplicaProcess): Promise<number[]> {
+async function workersOf({ pid }: Pick<ReplicaProcess, 'pid'>): Promise<number[]> {
   const text = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8');
   return text.split(' ').filter(Boolean).map(Number);
 }
@@ -137,6 +139,36 @@ test('a worker that is killed loses no lease and no lock, and another one takes 
   }
   await eventually('the log tells of it', () => /"level":"error".*worker exited/.test(replica.output));
   await dispose(clients);
+});
+
+test('a worker that cannot be started is started later', LIMIT, async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'postern-node-'));
+  const [node, away] = [join(directory, 'node'), join(directory, 'away')];
+  await copyFile(process.execPath, node);
+  const child = spawn(node, [MAIN], {
+    env: { POSTERN_ZOOKEEPER: sharedZooKeeper(), POSTERN_PORT: '0', POSTERN_WORKERS: String(WORKERS) },
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+  onTestFinished(async () => {
+    child.kill('SIGKILL');
+    await rm(directory, { recursive: true });
+  });
+  const exit = once(child, 'exit');
+  let said = '';
+  child.stdout.on('data', (chunk: Buffer) => (said += chunk.toString()));
+  await eventually('all workers are there', () => said.includes('all workers listening'), {
+    withinMs: timing.processMs,
+  });
+  const replica = { pid: child.pid as number };
+  await rename(node, away);
+  process.kill((await workersOf(replica))[0] as number, 'SIGKILL');
+  await eventually('one is missing', () => said.includes('starting another'));
+  await eventually('it cannot be started', () => said.includes('could not be started')).finally(() =>
+    rename(away, node),
+  );
+  await eventually('there are as many workers again', async () => (await workersOf(replica)).length === WORKERS);
+  child.kill('SIGTERM');
+  expect(await exit).toEqual([0, null]);
 });
 
 test('a replica that is told to stop drains all its workers', LIMIT, async () => {
