@@ -11,8 +11,6 @@ import { freshRoot } from '../support/start-zookeeper.js';
 import { scaled } from '../support/timing.js';
 import { Balancer, type Outcome } from './balancer.js';
 
-/* eslint-disable @typescript-eslint/no-explicit-any -- answers as they come */
-
 const TTL_MS = 6_000;
 const HOLDERS = 4;
 const WAITERS = 8;
@@ -75,15 +73,20 @@ async function hold(site: Site, name: string): Promise<void> {
   const { leaseToken } = await site.lease();
   const path = `/v1/locks/${name}`;
   const { body } = await site.ask([200], 'POST', `${path}/acquire`, { leaseToken });
-  const { holdId, fencingToken } = body as any;
+  const { holdId, fencingToken } = body as Grant;
   await site.repeat(async () => {
     const beat = await site.ask([200], 'POST', '/v1/leases/self/heartbeat', { leaseToken });
-    expect((beat.body as any).lost).toEqual([]);
+    expect((beat.body as { lost: unknown }).lost).toEqual([]);
     await passed(TTL_MS / 20);
   });
   const { body: lock } = await site.ask([200], 'GET', path);
-  expect((lock as any).holders).toMatchObject([{ holdId, fencingToken }]);
+  expect((lock as { holders: unknown }).holders).toMatchObject([{ holdId, fencingToken }]);
   await site.ask([204], 'POST', `${path}/release`, { leaseToken });
+}
+
+interface Grant {
+  holdId: string;
+  fencingToken: number;
 }
 
 interface Line {
@@ -107,12 +110,12 @@ async function line(site: Site, name: string, holdMs: number, open: () => boolea
         const { body: grant } = await site.ask([200], 'POST', `${path}/acquire`, { leaseToken, body });
         await passed(holdMs);
         await site.ask([204], 'POST', `${path}/release`, { leaseToken, body: { requestId: `r${i}` } });
-        return (grant as any).fencingToken as number;
+        return (grant as Grant).fencingToken;
       })(),
     );
     await eventually(`${i + 1} wait for ${name}`, async () => {
       const { body: lock } = await site.ask([200], 'GET', path);
-      return (lock as any).waiterCount === i + 1;
+      return (lock as { waiterCount: number }).waiterCount === i + 1;
     });
   }
   const kept = site.repeat(async () => {

@@ -5,9 +5,15 @@ import { throughout } from '../../support/eventually.js';
 import type { LeaseHandle, Reply } from '../../support/http/client.js';
 import { startPair, startReplica } from '../../support/start-gateway.js';
 
-/* eslint-disable @typescript-eslint/no-explicit-any -- items are answers or problems */
-
 const BATCH = '/v1/leases/heartbeat';
+
+/** The answer for one lease, or a problem. */
+interface Item {
+  status: number;
+  leaseId?: string;
+  expiresAt?: string;
+  limit?: string;
+}
 
 describe('one heartbeat', () => {
   it('has nothing to say: an empty body or {}, and refuses anything else', async () => {
@@ -33,8 +39,8 @@ describe('a batch of heartbeats', () => {
     ]);
     await pair.b.endLease(ended);
     const leaseTokens = [two.leaseToken, 'v1.nonsense', ended.leaseToken, one.leaseToken, two.leaseToken];
-    const { items } = (await pair.b.expect(200, 'POST', BATCH, { body: { leaseTokens } })) as { items: any[] };
-    expect(items.map(({ status }) => status as number)).toEqual([200, 403, 410, 200, 200]);
+    const { items } = (await pair.b.expect(200, 'POST', BATCH, { body: { leaseTokens } })) as { items: Item[] };
+    expect(items.map(({ status }) => status)).toEqual([200, 403, 410, 200, 200]);
     expect(items[0]).toMatchObject({ leaseId: two.leaseId, ttlMs: 20_000, revocations: [], lost: [] });
     expect(items[1]).toMatchObject({
       code: 'invalid-lease-token',
@@ -43,7 +49,7 @@ describe('a batch of heartbeats', () => {
     });
     expect(items[2]).toMatchObject({ code: 'lease-expired', retryable: false });
     expect(items[3]).toMatchObject({ leaseId: one.leaseId, ttlMs: 10_000 });
-    expect(Date.parse(items[3].expiresAt as string)).toBeGreaterThan(Date.now());
+    expect(Date.parse(String(items[3]?.expiresAt))).toBeGreaterThan(Date.now());
     expect(items[4]).toMatchObject({ leaseId: two.leaseId });
   });
 
@@ -58,7 +64,7 @@ describe('a batch of heartbeats', () => {
       async () => {
         const { items } = (await [pair.a, pair.b][turn++ % 2]!.expect(200, 'POST', BATCH, {
           body: { leaseTokens },
-        })) as { items: any[] };
+        })) as { items: Item[] };
         return items.length === 10 && items.every(({ status }) => status === 200);
       },
       { forMs: 2 * ttlMs, everyMs: ttlMs / 4 },
@@ -71,8 +77,8 @@ describe('a batch of heartbeats', () => {
     for (let round = 0; round < 10; round++)
       leases.push(...(await Promise.all(Array.from({ length: 10 }, () => replica.createLease({ ttlMs: 60_000 })))));
     const leaseTokens = Array.from({ length: 1_000 }, (_, index) => leases[index % 100]!.leaseToken);
-    const { items } = (await replica.expect(200, 'POST', BATCH, { body: { leaseTokens } })) as { items: any[] };
-    expect(items.map(({ leaseId }) => leaseId as string)).toEqual(
+    const { items } = (await replica.expect(200, 'POST', BATCH, { body: { leaseTokens } })) as { items: Item[] };
+    expect(items.map(({ leaseId }) => leaseId)).toEqual(
       Array.from({ length: 1_000 }, (_, index) => leases[index % 100]!.leaseId),
     );
     const { status, body } = await replica.call('POST', BATCH, {
@@ -93,13 +99,13 @@ describe('a batch of heartbeats', () => {
     const garbage = Array.from({ length: 998 }, (_, i) => `v1.nonsense${i}`);
     const { items } = (await eager.expect(200, 'POST', BATCH, {
       body: { leaseTokens: [leaseToken, ...garbage, leaseToken] },
-    })) as { items: any[] };
+    })) as { items: Item[] };
     const opened = items.filter(({ status }) => status === 403).length;
     expect(opened).toBeGreaterThan(0);
     expect(opened).toBeLessThan(100);
     expect(items.filter(({ status, limit }) => status === 429 && limit === 'rateLimit')).toHaveLength(998 - opened);
     // What the replica has opened before is never refused, and one token is one heartbeat.
-    expect([items[0].status, items[999]]).toEqual([200, items[0]]);
+    expect([items[0]?.status, items[999]]).toEqual([200, items[0]]);
     // One a second is granted again.
     let granted = 0;
     while ((await eager.call('GET', '/v1/locks/any')).status !== 429) granted += 1;
@@ -140,8 +146,8 @@ describe('a batch of heartbeats', () => {
       const { items } = (await alice.expect(200, 'POST', BATCH, {
         body: { leaseTokens },
         ...(headers && { headers }),
-      })) as { items: any[] };
-      return items.map(({ status }) => status as number);
+      })) as { items: Item[] };
+      return items.map(({ status }) => status);
     };
     expect(await statuses()).toEqual([200, 200, 403]);
     expect(await statuses({ namespace: 'default' })).toEqual([200, 403, 403]);

@@ -4,16 +4,20 @@ import { makeApiKeys } from '../../../support/http/api-keys.js';
 import type { CallOptions, Client } from '../../../support/http/client.js';
 import { startPair, startReplica } from '../../../support/start-gateway.js';
 
-/* eslint-disable @typescript-eslint/no-explicit-any -- items as they come */
+/** What these tests look at of a lock, or of one who waits. */
+interface Item {
+  name: string;
+  position: number;
+}
 
 /** All pages of a list, one array each. */
-async function pagesOf(replicas: readonly Client[], path: string, query: string): Promise<any[][]> {
-  const pages: any[][] = [];
+async function pagesOf(replicas: readonly Client[], path: string, query: string): Promise<Item[][]> {
+  const pages: Item[][] = [];
   let pageToken: string | undefined;
   do {
     const from = pageToken === undefined ? '' : `&pageToken=${encodeURIComponent(pageToken)}`;
     const page = await replicas[pages.length % replicas.length]!.expect(200, 'GET', `${path}?${query}${from}`);
-    pages.push(page.items as any[]);
+    pages.push(page.items as Item[]);
     pageToken = page.nextPageToken as string | undefined;
   } while (pageToken !== undefined);
   return pages;
@@ -123,14 +127,12 @@ describe('a lock', () => {
     );
     const lock = await pair.b.showLock('crowded');
     expect(lock.waiterCount).toBe(105);
-    expect((lock.waiters as any[]).map(({ position }) => position as number)).toEqual(
+    expect((lock.waiters as Item[]).map(({ position }) => position)).toEqual(
       Array.from({ length: 100 }, (_, index) => index + 1),
     );
     const pages = await pagesOf([pair.a, pair.b], '/v1/locks/crowded/waiters', 'limit=50');
     expect(pages.map((page) => page.length)).toEqual([50, 50, 5]);
-    expect(pages.flat().map(({ position }) => position as number)).toEqual(
-      Array.from({ length: 105 }, (_, index) => index + 1),
-    );
+    expect(pages.flat().map(({ position }) => position)).toEqual(Array.from({ length: 105 }, (_, index) => index + 1));
     expect(pages.flat().slice(0, 100)).toEqual(lock.waiters);
     expect((await pagesOf([pair.b], '/v1/locks/crowded/waiters', 'limit=105')).map((page) => page.length)).toEqual([
       105,
@@ -145,7 +147,7 @@ describe('the namespace of a look', () => {
     const headers = { namespace: 'team-a' };
     const lease = await pair.a.expect(201, 'POST', '/v1/leases', { body: { ttlMs: 20_000 }, headers });
     const { fencingToken } = await pair.a.hold('somewhere', lease);
-    const looks = (options: CallOptions): Promise<any[]> =>
+    const looks = (options: CallOptions): Promise<unknown[]> =>
       Promise.all([
         pair.b.expect(200, 'GET', '/v1/locks/somewhere', options).then(({ holders }) => holders.length),
         pair.b.expect(200, 'GET', '/v1/locks', options).then(({ items }) => items.length),
@@ -178,7 +180,7 @@ describe('the list of locks', () => {
     for (const replica of [pair.a, pair.b]) {
       const { items, nextPageToken } = await replica.expect(200, 'GET', '/v1/locks');
       expect(nextPageToken).toBeUndefined();
-      expect((items as any[]).map(({ name }) => name as string)).toEqual(['a-held', 'b-held', 'd-waited-for']);
+      expect((items as Item[]).map(({ name }) => name)).toEqual(['a-held', 'b-held', 'd-waited-for']);
       expect(items[0]).toMatchObject({ waiterCount: 0, oldestWaitSince: null });
       expect(items[1]).toMatchObject({
         holders: [{ leaseId: one.leaseId, label: 'one', holdId: hold.holdId }],
@@ -194,7 +196,7 @@ describe('the list of locks', () => {
     const lease = await pair.a.createLease({ ttlMs: 20_000 });
     const names = ['app.a', 'app.b', 'app.c', 'app~d', 'other'];
     await Promise.all(names.map((name) => pair.a.hold(name, lease)));
-    const namesOf = (pages: any[][]): string[][] => pages.map((page) => page.map(({ name }) => name as string));
+    const namesOf = (pages: Item[][]): string[][] => pages.map((page) => page.map(({ name }) => name));
     expect(namesOf(await pagesOf([pair.a, pair.b], '/v1/locks', 'limit=2'))).toEqual([
       ['app.a', 'app.b'],
       ['app.c', 'app~d'],
