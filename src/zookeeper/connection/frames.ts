@@ -1,8 +1,9 @@
 /**
  * Cuts the byte stream into frames: a 32-bit length and that many bytes.
  *
- * A frame is copied together once, when its last byte has arrived (the library joined the whole rest again for every
- * frame and every chunk: defect 22). An impossible length ends the connection (defect 9).
+ * What is incomplete is copied, because the socket reads into the same bytes again. A frame is joined once, when its
+ * last byte has arrived (the library joined the whole rest again for every frame and every chunk: defect 22). An
+ * impossible length ends the connection (defect 9).
  */
 import { ProtocolError } from './wire.js';
 
@@ -23,15 +24,15 @@ export class FrameReader {
   }
 
   /**
-   * The frames that `chunk` completes, without their lengths, in order. Nearly every chunk is one frame, or several
-   * whole ones.
+   * The frames that `chunk` completes, without their lengths, in order. They are valid as long as `chunk` is. Nearly
+   * every chunk is one frame, or several whole ones.
    * @throws ProtocolError
    */
   push(chunk: Buffer): Buffer[] {
     const frames: Buffer[] = [];
     this.#buffered += chunk.length;
     if (this.#buffered < this.#needed) {
-      this.#chunks.push(chunk);
+      this.#chunks.push(Buffer.from(chunk));
       return frames;
     }
     let buffer = chunk;
@@ -53,7 +54,7 @@ export class FrameReader {
       frames.push(buffer.subarray(start, offset));
     }
     if (offset < buffer.length) {
-      this.#chunks.push(offset === 0 ? buffer : buffer.subarray(offset));
+      this.#chunks.push(Buffer.from(buffer.subarray(offset)));
       this.#buffered = buffer.length - offset;
     }
     return frames;
