@@ -19,7 +19,7 @@ const inside = (/** @type {string} */ name) => `./src/${name}/**`;
 const zones = [
   ...LAYERS.map((layer, index) => ({
     target: inside(layer),
-    from: [...LAYERS.slice(0, index), ...(layer === 'http' ? HTTP_MAY_NOT : [])].map(inside).concat(ENTRIES),
+    from: [...LAYERS.slice(0, index), ...(layer === 'http' ? HTTP_MAY_NOT : []), 'client'].map(inside).concat(ENTRIES),
     message: `The layers are http → recipes → leases → zookeeper: "${layer}" does not look there.`,
   })),
   {
@@ -85,6 +85,10 @@ const ZOOKEEPER_CLIENT = {
 };
 const ENV = { name: 'node:process', importNames: ['env'], message: 'Only src/config.ts reads the environment.' };
 const METRICS_ONLY = { regex: '^(?!prom-client$|\\./)', message: 'Metrics import prom-client and nothing else.' };
+const CLIENT_ONLY = {
+  regex: '^(?!node:|\\./|\\.\\./http/contract/contract\\.js$)',
+  message: 'The client is published: it imports Node, its own files and the types of the contract.',
+};
 
 const restrictedImports = (/** @type {object[]} */ ...patterns) => ['error', { paths: [ENV], patterns }];
 
@@ -136,6 +140,10 @@ export default defineConfig(
   {
     files: ['src/metrics/**/*.ts'],
     rules: { 'no-restricted-imports': restrictedImports(ZOOKEEPER_CLIENT, METRICS_ONLY) },
+  },
+  {
+    files: ['src/client/**/*.ts'],
+    rules: { 'no-restricted-imports': restrictedImports(ZOOKEEPER_CLIENT, CLIENT_ONLY) },
   },
   { files: ['src/run.ts', 'src/cli/**/*.ts'], rules: { 'no-console': 'off' } },
   {
