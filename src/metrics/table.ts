@@ -167,6 +167,11 @@ export const TABLE = {
     labels: ['op'],
     buckets: LATENCY_BUCKETS,
   }),
+  zookeeperGroupCommitWrites: histogram({
+    name: 'postern_zookeeper_group_commit_writes',
+    help: 'Releases, hand-overs and grants that went to ZooKeeper in one transaction; the count is that of the transactions.',
+    buckets: [1, 2, 4, 8, 16, 32, 64, 128, 256],
+  }),
   zookeeperConnected: gauge({
     name: 'postern_zookeeper_connected',
     help: 'Whether the control session is connected (1) or not (0).',

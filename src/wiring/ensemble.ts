@@ -53,6 +53,7 @@ function zooKeeperObserver(metrics: Metrics, logger: Logger): ZooKeeperObserver 
         durations.set(operation, (duration = metrics.zookeeperRequestDurationSeconds.labels({ op: operation })));
       duration.observe(ms / 1_000);
     },
+    committed: (writes) => metrics.zookeeperGroupCommitWrites.observe(writes),
     connected(connected) {
       metrics.zookeeperConnected.set(connected ? 1 : 0);
       if (connected) logger.info('connected to ZooKeeper');

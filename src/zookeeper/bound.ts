@@ -132,3 +132,6 @@ export class BoundClient {
     return this.#client.multi(items, this.deadline);
   }
 }
+
+/** For what only writes: also what gathers the writes of many requests (`group-commit.ts`). */
+export type BoundWriter = Pick<BoundClient, 'set' | 'remove' | 'multi'>;

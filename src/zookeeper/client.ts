@@ -64,6 +64,8 @@ export interface Ensemble {
 /** Measurements and log events from below the recipes. */
 export interface ZooKeeperObserver extends ServerObserver {
   request(operation: string, ms: number): void;
+  /** So many writes of requests went out in one transaction of the control session. */
+  committed(writes: number): void;
   connected(connected: boolean): void;
   /** No server could be reached: one address and cause each. Repeated for as long as it lasts. */
   unreachable(failures: readonly string[]): void;

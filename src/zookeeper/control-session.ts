@@ -16,6 +16,7 @@ import { isReason, NoReplyError, unless } from './errors.js';
 import { Listings, type Directories } from './listings.js';
 import type { Operation } from './operations.js';
 import { quorumCheck } from './operations/session.js';
+import { GroupCommit } from './group-commit.js';
 import { OwnedNodes } from './owned-nodes.js';
 import { Unreachable } from './unreachable.js';
 import { QuorumReads } from './quorum-reads.js';
@@ -40,6 +41,8 @@ export class ControlSession extends ZooKeeperClient {
   readonly watches: WatchHub;
   /** For readings of many nodes, or of large ones. */
   readonly largeReads: ByteBudget;
+  /** For writes to existing nodes that may share a transaction with those of other requests. */
+  readonly groupCommit: GroupCommit;
   readonly #listings: Listings;
   readonly #options: ControlSessionOptions;
   readonly #waiters = new Set<Waiter>();
@@ -65,6 +68,7 @@ export class ControlSession extends ZooKeeperClient {
       names: (path, deadline) => super.getNames(path, deadline),
     };
     this.#listings = new Listings(directories, this.largeReads);
+    this.groupCommit = new GroupCommit(this, (writes) => ensemble.observer.committed(writes));
     this.watches = new WatchHub(
       (operation, deadline) => this.submit(operation, deadline),
       (operation, deadline) =>

@@ -1,5 +1,5 @@
 /** A transaction whose operations have owners: when it fails, it tells whose operation did it. */
-import type { BoundClient } from './bound.js';
+import type { BoundWriter } from './bound.js';
 import { isReason, ZooKeeperError } from './errors.js';
 import type { MultiOperation } from './operations.js';
 
@@ -34,7 +34,7 @@ export class OwnedTransaction<Owner> {
  * @throws what the rest throws
  */
 export async function multiWithOptional<Owner>(
-  zk: BoundClient,
+  zk: BoundWriter,
   transaction: OwnedTransaction<Owner>,
   optional: Owner,
 ): Promise<void> {

@@ -194,10 +194,9 @@ function granted(
   const back = alreadyHeld
     ? () => Promise.resolve(true)
     : (deadline?: number) => giveBack(context, line.path, place, request, deadline);
-  context.granted.remember(place.path, request.lease.leaseId, place.czxid, line.directory?.removable !== true, {
-    marked: hasMark(place.record),
-    seen,
-  });
+  const { path, czxid, record, version } = place;
+  const known = { marked: hasMark(record), version, seen };
+  context.granted.remember(path, request.lease.leaseId, czxid, line.directory?.removable !== true, known);
   return {
     held: true,
     waited,

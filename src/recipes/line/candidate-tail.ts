@@ -14,7 +14,7 @@
  * Layout:  <root>/ns/<namespace>/elections/<name>/_c_<guid>-tail-latch-<sequence + 1>
  *            ephemeral; data: the candidate's first id, in one line
  */
-import type { BoundClient } from '../../zookeeper/bound.js';
+import type { BoundWriter } from '../../zookeeper/bound.js';
 import { ANY_VERSION, type MultiOperation } from '../../zookeeper/operations.js';
 import { multiWithOptional, OwnedTransaction } from '../../zookeeper/owned-transaction.js';
 import { baseName, parentOf } from '../../zookeeper/paths.js';
@@ -37,7 +37,7 @@ export function deleteTail(path: string): MultiOperation[] {
 }
 
 /** Deletes a contender, and its tail with it. @throws as a deletion of the node alone would */
-export function deleteContender(zk: BoundClient, path: string, version: number | undefined): Promise<void> {
+export function deleteContender(zk: BoundWriter, path: string, version: number | undefined): Promise<void> {
   const tail = deleteTail(path);
   if (tail.length === 0) return zk.remove(path, version);
   const both = new OwnedTransaction<'node' | 'tail'>()

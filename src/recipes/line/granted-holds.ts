@@ -20,6 +20,8 @@ export interface GrantedHold {
   lasting: boolean;
   /** Whether it has a lock-delay, and so a mark (`delay/mark.ts`). */
   marked: boolean;
+  /** That the node got with the grant: whoever writes to it later, another replica say, knows more of it. */
+  version: number | undefined;
   /** The directory as it was seen when the place was taken, where it was. */
   seen: SeenDirectory | undefined;
 }
@@ -39,9 +41,9 @@ export class GrantedHolds {
     leaseId: string,
     czxid: number,
     lasting: boolean,
-    { marked = false, seen }: { marked?: boolean; seen?: SeenDirectory | undefined } = {},
+    { marked = false, version, seen }: Partial<Pick<GrantedHold, 'marked' | 'version' | 'seen'>> = {},
   ): void {
-    this.#holds.set(path, { leaseId, czxid, grantedAt: performance.now(), lasting, marked, seen });
+    this.#holds.set(path, { leaseId, czxid, grantedAt: performance.now(), lasting, marked, version, seen });
     this.announce(leaseId);
   }
 

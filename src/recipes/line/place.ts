@@ -122,7 +122,7 @@ export class Place {
    */
   async leave(deadline: number): Promise<'gone' | 'superseded' | 'pending'> {
     try {
-      const zk = this.#control.until(deadline);
+      const zk = this.#control.groupCommit.until(deadline);
       // May be done twice: what is gone already is gone.
       await retrying(deadline, () =>
         hasMark(this.record) ? deleteWithMark(zk, this) : deleteContender(zk, this.path, this.version),
@@ -158,8 +158,9 @@ export class Place {
   }
 
   async #setData(data: Buffer, { operations }: OwnedTransaction<unknown>, deadline: number): Promise<Stat> {
-    if (operations.length === 1) return this.#control.setData(this.path, data, this.version, deadline);
-    const results = await this.#control.multi(operations, deadline);
+    const zk = this.#control.groupCommit.until(deadline);
+    if (operations.length === 1) return zk.set(this.path, data, this.version);
+    const results = await zk.multi(operations);
     return (results[operations.findIndex(({ path }) => path === this.path)] as { stat: Stat }).stat;
   }
 

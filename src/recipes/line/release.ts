@@ -1,9 +1,12 @@
 /**
  * Releases a hold, or gives up a waiting place.
  *
- * By holdId: the path follows from it, so nothing is read when this replica granted the hold; otherwise the node is
- * looked at first, because a holdId is public and must name a node of *this* lease's session, in this very incarnation
- * (protocol C7, C8). By requestId: the session's own nodes are listed and every one under the guid is deleted (C6).
+ * By holdId: the path follows from it, so nothing is read when this replica granted the hold. It is deleted through the
+ * control session, in a transaction with other requests' writes (`group-commit.ts`), at the version that it got with
+ * its grant: an acquire that was repeated since, at whichever replica, has written to it, so a late release does not
+ * free what that was answered (protocol C7). Otherwise, and where that write does not tell, the node is looked at on
+ * the lease's own session first, because a holdId is public and must name a node of *this* lease's session, in this
+ * very incarnation (C8). By requestId: the session's own nodes are listed and every one under the guid is deleted (C6).
  *
  * If the next in line waits in this replica, the deletion and its grant are one transaction (local hand-off): one round
  * trip instead of three, and no moment in which nobody holds. It is done only when this replica granted the hold that
@@ -21,10 +24,12 @@ import { requestGuid } from '../../leases/lease.js';
 import { NotHolderError } from '../../errors.js';
 import type { Requester } from '../../time.js';
 import type { Kind } from '../../metrics/metrics.js';
-import { isReason, NoReplyError, orUnknown, unless } from '../../zookeeper/errors.js';
+import type { BoundClient, BoundWriter } from '../../zookeeper/bound.js';
+import { isReason, isTransient, mayBeApplied, orUnknown, unless } from '../../zookeeper/errors.js';
 import type { LeaseSession } from '../../zookeeper/lease-session.js';
-import type { MultiOperation, NodeData } from '../../zookeeper/operations.js';
+import { ANY_VERSION, type MultiOperation, type NodeData } from '../../zookeeper/operations.js';
 import { baseName, parentOf } from '../../zookeeper/paths.js';
+import { patienceMs } from '../../zookeeper/patience.js';
 import { deleteContender, deleteTail } from './candidate-tail.js';
 import {
   contenderOf,
@@ -34,6 +39,7 @@ import {
   parseContender,
   withState,
   type Contender,
+  type Hold,
 } from './contender.js';
 import type { Coordination } from '../coordination.js';
 import { createMark, delayOf, deleteMark, deleteWithMark } from './delay/mark.js';
@@ -52,6 +58,17 @@ export interface ReleaseRequest {
   requester: Requester;
 }
 
+/** A node that is to be deleted. */
+interface Removal {
+  contender: Contender;
+  /** Where this replica granted the hold: then it is the head of the line. */
+  known: GrantedHold | undefined;
+  /** The czxid of a hold that has a mark. */
+  marked: number | undefined;
+  /** At which it is deleted; without it whatever its version is. */
+  version?: number;
+}
+
 /** @throws NotHolderError, LeaseExpiredError, NoReplyError */
 export async function release(
   context: Coordination,
@@ -59,24 +76,26 @@ export async function release(
   directory: string,
   request: ReleaseRequest,
 ): Promise<void> {
-  let everMaybeApplied = false;
-  const found = await context.leases.sessions.useRepeatedly(
-    request.lease,
-    request.deadline,
-    async (session, attempt) => {
-      try {
-        const releasing = new Releasing(context, kind, directory, request, session);
-        return request.holdId === undefined
-          ? await releasing.byRequestId()
-          : await releasing.byHoldId(request.holdId, attempt);
-      } catch (error) {
-        everMaybeApplied ||= error instanceof NoReplyError && error.maybeApplied;
-        throw error;
-      }
-    },
-    request.requester,
+  const { lease, holdId, deadline, requester, name } = request;
+  const releasing = new Releasing(context, kind, directory, request);
+  const hold = holdId === undefined ? undefined : decodeHoldId(holdId);
+  const known = hold === undefined ? 'unknown-here' : await releasing.ofKnownHold(hold);
+  if (known === 'released') return;
+  let everMaybeApplied = known === 'in-doubt';
+  const work = async (session: LeaseSession): Promise<boolean> => {
+    try {
+      if (holdId === undefined) return await releasing.byRequestId(session);
+      return hold !== undefined && (await releasing.byHoldId(hold, session));
+    } catch (error) {
+      everMaybeApplied ||= mayBeApplied(error);
+      throw error;
+    }
+  };
+  const found = await orUnknown(
+    context.leases.sessions.useRepeatedly(lease, deadline, work, requester),
+    () => known === 'in-doubt',
   );
-  if (!found && !everMaybeApplied) throw new NotHolderError(kind, request.name);
+  if (!found && !everMaybeApplied) throw new NotHolderError(kind, name);
 }
 
 class Releasing {
@@ -84,39 +103,56 @@ class Releasing {
   readonly #kind: Kind;
   readonly #directory: string;
   readonly #request: ReleaseRequest;
-  readonly #session: LeaseSession;
 
-  constructor(context: Coordination, kind: Kind, directory: string, request: ReleaseRequest, session: LeaseSession) {
+  constructor(context: Coordination, kind: Kind, directory: string, request: ReleaseRequest) {
     this.#context = context;
     this.#kind = kind;
     this.#directory = directory;
     this.#request = request;
-    this.#session = session;
+  }
+
+  /**
+   * Releases what this replica granted, and nobody has written to since, in one write that it shares with others.
+   * @returns `unknown-here`: it is to be looked at; `in-doubt`: the same, and it may have been released
+   */
+  async ofKnownHold(hold: Hold): Promise<'released' | 'unknown-here' | 'in-doubt'> {
+    const { lease, deadline, requester } = this.#request;
+    const { granted, control } = this.#context;
+    const contender = contenderOf(hold);
+    const known = granted.find(this.#path(contender), lease.leaseId, hold.czxid);
+    if (known?.version === undefined) return 'unknown-here';
+    // No longer than the lease's own session would be waited for.
+    const by = Math.min(deadline, performance.now() + patienceMs(lease.ttlMs));
+    const zk = control.groupCommit.until(by, requester);
+    const removal = { contender, known, marked: known.marked ? hold.czxid : undefined, version: known.version };
+    try {
+      return (await this.#delete(zk, removal)) ? 'released' : 'unknown-here';
+    } catch (error) {
+      if (isReason(error, 'BAD_VERSION')) return 'unknown-here';
+      if (isTransient(error)) return mayBeApplied(error) ? 'in-doubt' : 'unknown-here';
+      throw error;
+    }
   }
 
   /** @returns whether there was anything to release */
-  async byHoldId(holdId: string, attempt: number): Promise<boolean> {
-    const { lease, name, deadline } = this.#request;
-    const hold = decodeHoldId(holdId);
-    if (hold === undefined) throw new NotHolderError(this.#kind, name);
+  async byHoldId(hold: Hold, session: LeaseSession): Promise<boolean> {
+    const { lease, deadline } = this.#request;
     const contender = contenderOf(hold);
     const path = this.#path(contender);
-    const granted = this.#context.granted.find(path, lease.leaseId, hold.czxid);
-    if (granted === undefined || attempt > 0) {
-      const node = await this.#session.readToWrite(
-        path,
-        () => unless(this.#session.getData(path, deadline), 'NO_NODE'),
-        (found) => isAt(found, hold.czxid, lease),
-        deadline,
-      );
-      if (!isAt(node, hold.czxid, lease)) return false;
-      const marked = (await delayOf(this.#session.until(deadline), path, node)) > 0;
-      return await this.#delete(contender, granted, marked ? hold.czxid : undefined);
-    }
-    return await this.#delete(contender, granted, granted.marked ? granted.czxid : undefined);
+    const known = this.#context.granted.find(path, lease.leaseId, hold.czxid);
+    const node = await session.readToWrite(
+      path,
+      () => unless(session.getData(path, deadline), 'NO_NODE'),
+      (found) => isAt(found, hold.czxid, lease),
+      deadline,
+    );
+    if (!isAt(node, hold.czxid, lease)) return false;
+    const zk = session.until(deadline);
+    const marked = (await delayOf(zk, path, node)) > 0;
+    return await this.#delete(zk, { contender, known, marked: marked ? hold.czxid : undefined });
   }
 
-  async byRequestId(): Promise<boolean> {
+  async byRequestId(session: LeaseSession): Promise<boolean> {
     const { lease, name, requestId, deadline } = this.#request;
     const guids = [
       lease.guid(this.#kind, name, requestId),
@@ -124,69 +160,55 @@ class Releasing {
     ];
     const isOwn = (path: string): boolean =>
       parentOf(path) === this.#directory && guids.includes(guidOf(baseName(path)) ?? '');
-    const [paths, directory] = await this.#session.readToWrite(
+    const [paths, directory] = await session.readToWrite(
       this.#directory,
-      () =>
-        Promise.all([
-          this.#session.getEphemerals(this.#directory, deadline),
-          this.#session.exists(this.#directory, deadline),
-        ]),
+      () => Promise.all([session.getEphemerals(this.#directory, deadline), session.exists(this.#directory, deadline)]),
       ([found]) => found.some(isOwn),
       deadline,
     );
+    const zk = session.until(deadline);
     const delays = directory !== undefined && readLineDirectory(directory).delays;
     const own = paths.filter(isOwn);
     let found = false;
     const deleting = async (): Promise<void> => {
       for (const path of own) {
         const contender = parseContender(baseName(path)) as Contender;
-        const granted = this.#context.granted.findAt(path, lease.leaseId);
-        const marked = delays ? await this.#markedIncarnation(path) : undefined;
-        found = (await this.#delete(contender, granted, marked)) || found;
+        const known = this.#context.granted.findAt(path, lease.leaseId);
+        const marked = delays ? await markedIncarnation(zk, path) : undefined;
+        found = (await this.#delete(zk, { contender, known, marked })) || found;
       }
     };
     await orUnknown(deleting(), () => found);
     return found;
   }
 
-  /** @returns the czxid of a hold that has a mark */
-  async #markedIncarnation(path: string): Promise<number | undefined> {
-    const zk = this.#session.until(this.#request.deadline);
-    const node = await zk.find(path);
-    if (node === undefined || (await delayOf(zk, path, node)) === 0) return undefined;
-    return node.stat.czxid;
-  }
-
-  /**
-   * @param hold where this replica granted it: then it is the head of the line
-   * @param marked the czxid of a hold that has a mark
-   * @returns whether the node was there
-   */
-  async #delete(contender: Contender, hold: GrantedHold | undefined, marked: number | undefined): Promise<boolean> {
-    const { granted, lines, metrics } = this.#context;
+  /** @returns whether the node was there */
+  async #delete(zk: BoundWriter, removal: Removal): Promise<boolean> {
+    const { granted, lines, metrics, freeLines } = this.#context;
+    const { contender, known } = removal;
     const path = this.#path(contender);
     const line = lines.peek(this.#directory);
     const waiting = line?.waiters.get(contender.name);
-    const next = hold === undefined ? undefined : line?.waiterBehind(contender);
-    const handedOver = line !== undefined && next !== undefined && (await this.#handOver(path, marked, line, next));
-    const released = handedOver || (await this.#deleteAlone(path, marked));
-    if (released && !handedOver && hold !== undefined && this.#kind === 'lock')
-      this.#context.freeLines.left(this.#directory, { sequence: contender.sequence, seen: hold.seen });
+    const next = known === undefined ? undefined : line?.waiterBehind(contender);
+    const handedOver = line !== undefined && next !== undefined && (await this.#handOver(zk, removal, line, next));
+    const released = handedOver || (await this.#deleteAlone(zk, removal));
+    if (released && !handedOver && known !== undefined && this.#kind === 'lock')
+      freeLines.left(this.#directory, { sequence: contender.sequence, seen: known.seen });
     // A waiting request of this replica for this very place learns at once that it is gone. Where nobody knows, it goes
     // on, and looks itself.
     waiting?.giveUp();
     line?.remove(contender);
     granted.forget(path, this.#request.lease.leaseId);
-    if (released && hold !== undefined)
-      metrics.holdSeconds.observe({ kind: this.#kind }, (performance.now() - hold.grantedAt) / 1_000);
+    if (released && known !== undefined)
+      metrics.holdSeconds.observe({ kind: this.#kind }, (performance.now() - known.grantedAt) / 1_000);
     return released;
   }
 
-  async #deleteAlone(path: string, marked: number | undefined): Promise<boolean> {
-    const zk = this.#session.until(this.#request.deadline);
+  async #deleteAlone(zk: BoundWriter, { contender, marked, version }: Removal): Promise<boolean> {
+    const path = this.#path(contender);
     try {
-      if (marked === undefined) await deleteContender(zk, path, undefined);
-      else await deleteWithMark(zk, { path, czxid: marked });
+      if (marked === undefined) await deleteContender(zk, path, version);
+      else await deleteWithMark(zk, { path, czxid: marked, ...(version === undefined ? {} : { version }) });
       return true;
     } catch (error) {
       if (isReason(error, 'NO_NODE')) return false;
@@ -195,7 +217,13 @@ class Releasing {
   }
 
   /** @returns false when the next one could not be granted; then nothing was done */
-  async #handOver(path: string, marked: number | undefined, line: Line, next: Waiter): Promise<boolean> {
+  async #handOver(
+    zk: BoundWriter,
+    { contender, marked, version = ANY_VERSION }: Removal,
+    line: Line,
+    next: Waiter,
+  ): Promise<boolean> {
+    const path = this.#path(contender);
     const { place } = next;
     const { delayMs = 0 } = place.record;
     const { directory } = line;
@@ -212,16 +240,13 @@ class Releasing {
         : [];
     let done = false;
     try {
-      const [, written] = await this.#session.multi(
-        [
-          { type: 'delete', path },
-          { type: 'setData', path: place.path, data: encodeRecord(record), version: place.version },
-          ...withMark,
-          ...(marked === undefined ? [] : [deleteMark({ path, czxid: marked })]),
-          ...deleteTail(path),
-        ],
-        this.#request.deadline,
-      );
+      const [, written] = await zk.multi([
+        { type: 'delete', path, version },
+        { type: 'setData', path: place.path, data: encodeRecord(record), version: place.version },
+        ...withMark,
+        ...(marked === undefined ? [] : [deleteMark({ path, czxid: marked })]),
+        ...deleteTail(path),
+      ]);
       if (written?.type === 'setData') place.version = written.stat.version;
       place.record = record;
       if (delayMs > 0 && directory?.delays === false) line.delaysInUse(directory);
@@ -238,6 +263,12 @@ class Releasing {
   #path(contender: Contender): string {
     return `${this.#directory}/${contender.name}`;
   }
+}
+
+/** @returns the czxid of a hold that has a mark */
+async function markedIncarnation(zk: BoundClient, path: string): Promise<number | undefined> {
+  const node = await zk.find(path);
+  return node === undefined || (await delayOf(zk, path, node)) === 0 ? undefined : node.stat.czxid;
 }
 
 /** Whether the node is this lease's place, and that very incarnation of it. */

@@ -14,7 +14,11 @@ export function flushSoon(connection: Flushed): void {
 }
 
 function flushAll(): void {
-  const connections = unflushed;
-  unflushed = [];
-  for (const connection of connections) connection.flush();
+  const flushed = unflushed;
+  try {
+    // What is passed on to another one in its flush goes out in this turn as well.
+    for (const connection of flushed) connection.flush();
+  } finally {
+    unflushed = [];
+  }
 }

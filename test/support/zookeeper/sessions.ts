@@ -41,9 +41,14 @@ export class RecordingObserver implements ZooKeeperObserver {
   readonly faults: unknown[] = [];
   readonly events: string[] = [];
   readonly requests: string[] = [];
+  /** Writes in each transaction of group commit. */
+  readonly commits: number[] = [];
   watchCount = 0;
   request(operation: string): void {
     this.requests.push(operation);
+  }
+  committed(writes: number): void {
+    this.commits.push(writes);
   }
   connected(connected: boolean): void {
     this.events.push(connected ? 'connected' : 'disconnected');

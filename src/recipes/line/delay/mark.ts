@@ -5,7 +5,7 @@
  * lost: whoever writes or deletes such a node does so in a transaction that creates or deletes the mark.
  */
 import { lockDelaysOf } from '../../../leases/layout.js';
-import type { BoundClient } from '../../../zookeeper/bound.js';
+import type { BoundClient, BoundWriter } from '../../../zookeeper/bound.js';
 import { isReason } from '../../../zookeeper/errors.js';
 import { ANY_VERSION, type MultiOperation, type NodeData } from '../../../zookeeper/operations.js';
 import { multiWithOptional, OwnedTransaction } from '../../../zookeeper/owned-transaction.js';
@@ -77,7 +77,7 @@ export async function delayOf(
 }
 
 /** Deletes a hold and its mark in one transaction. @throws as a deletion of the node alone would */
-export function deleteWithMark(zk: BoundClient, hold: HoldNode): Promise<void> {
+export function deleteWithMark(zk: BoundWriter, hold: HoldNode): Promise<void> {
   const both = new OwnedTransaction<'node' | 'mark'>()
     .add('node', { type: 'delete', path: hold.path, version: hold.version ?? ANY_VERSION })
     .add('mark', deleteMark(hold));

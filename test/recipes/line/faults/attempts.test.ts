@@ -130,6 +130,29 @@ test('a release by requestId frees every node of the request (C6)', async () => 
   expect(await witness.line('both')).toEqual([]);
 });
 
+test('a release that ZooKeeper hears of late does not free what a repeated acquire was answered since (C7)', async () => {
+  const root = freshRoot();
+  await using cuttable = await startCuttable({ root });
+  await using b = await startReplica({ root });
+  await using witness = await Witness.start(root);
+  const { replica: a, proxy } = cuttable;
+  const me = await a.createLease({ ttlMs: TTL_MS });
+  const { holdId, fencingToken } = await a.hold('overtaken', me);
+  const gone = new AbortController();
+  proxy.suspend(); // what A sends from here on arrives later
+  const { leaseToken } = me;
+  const request = { body: { holdId }, leaseToken, signal: gone.signal };
+  const left = a.call('POST', '/v1/locks/overtaken/release', request).catch(() => 'left');
+  await eventually('A has sent it, which takes more than pings', () => proxy.heldBytes('toZooKeeper') > 100);
+  gone.abort();
+  expect(await left).toBe('left');
+  const repeated = await b.hold('overtaken', me);
+  expect(repeated).toMatchObject({ alreadyHeld: true, fencingToken });
+  proxy.heal();
+  await a.hold('another', await a.createLease({ ttlMs: TTL_MS })); // behind it, on the same connection
+  await throughout('the hold stays', async () => (await witness.holder('overtaken')) === fencingToken);
+});
+
 test('a late release by holdId does not meet the hold that came after (C7)', async () => {
   await using pair = await startPair();
   await using witness = await Witness.start(pair.root);

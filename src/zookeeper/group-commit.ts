@@ -1,0 +1,249 @@
+/**
+ * Group commit: writes of many requests share a transaction of the replica's own session.
+ *
+ *   a write ──▶ waits for the turn of the event loop to end ──▶ one transaction ──┬─▶ done: each has its results
+ *           └─▶ … while as many as may be are in flight                           ├─▶ refused: each is sent by itself
+ *                                                                                └─▶ no reply: nobody knows
+ *
+ * A write that is alone when the turn ends goes out as it is. So a single client waits no longer than without this, and
+ * under load the next transaction fills up while others are on their way.
+ *
+ * What one is told is what one would have been told alone: a transaction that ZooKeeper refuses was refused as a whole,
+ * and its writes are sent one by one, at once. A write that fails costs its neighbours one round trip, never an answer.
+ * Two writes that touch one node never share a transaction, in which the second would see what the first has not yet
+ * been said to have done. Only what any session may do can be committed here: no ephemeral nodes.
+ */
+import { ClientGoneError } from '../errors.js';
+import type { Requester } from '../time.js';
+import type { BoundWriter } from './bound.js';
+import { deadlineSweep, type Swept } from './connection/deadline-sweep.js';
+import { flushSoon, type Flushed } from './connection/flush.js';
+import { NoReplyError } from './errors.js';
+import { ANY_VERSION, type MultiOperation, type MultiResult, type Stat } from './operations.js';
+
+const IN_FLIGHT_MAX = 2;
+const OPERATIONS_MAX = 256;
+/** Of paths and data. Far below the packet limit, and little enough for others to get through between two. */
+const BYTES_MAX = 256 * 1_024;
+/** What an operation takes besides its path and data, at most. */
+const OPERATION_BYTES = 64;
+
+/** The session that it writes through. */
+export interface Committer {
+  readonly connected: boolean;
+  whenConnected(deadline: number, operation?: string): Promise<void>;
+  delete(path: string, version: number | undefined, deadline: number): Promise<void>;
+  setData(path: string, data: Uint8Array, version: number | undefined, deadline: number): Promise<Stat>;
+  multi(operations: readonly MultiOperation[], deadline: number): Promise<MultiResult[]>;
+}
+
+interface Write {
+  readonly operations: readonly MultiOperation[];
+  readonly deadline: number;
+  readonly requester: Requester | undefined;
+  readonly resolve: (results: MultiResult[]) => void;
+  readonly reject: (error: unknown) => void;
+  settled: boolean;
+}
+
+export class GroupCommit implements Flushed, Swept {
+  readonly #session: Committer;
+  /** Told the number of writes in each transaction. */
+  readonly #observe: (writes: number) => void;
+  #waiting: Write[] = [];
+  readonly #inFlight = new Set<readonly Write[]>();
+  #flushScheduled = false;
+
+  constructor(session: Committer, observe: (writes: number) => void) {
+    this.#session = session;
+    this.#observe = observe;
+  }
+
+  /**
+   * The writes of one request.
+   * @param deadline ms on the monotonic clock
+   * @param requester the client, if any: once it has gone, nothing is sent for it any more (`ClientGoneError`)
+   */
+  until(deadline: number, requester?: Requester): BoundWriter {
+    return new GatheredWrites((operations) => this.#commit(operations, deadline, requester));
+  }
+
+  #commit(
+    operations: readonly MultiOperation[],
+    deadline: number,
+    requester: Requester | undefined,
+  ): Promise<MultiResult[]> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ operations, deadline, requester, resolve, reject, settled: false });
+      deadlineSweep.add(this);
+      this.#flushSoon();
+    });
+  }
+
+  flush(): void {
+    if (!this.#session.connected) return this.#awaitConnection();
+    this.#flushScheduled = false;
+    while (this.#inFlight.size < IN_FLIGHT_MAX && this.#waiting.length > 0) void this.#send(this.#takeGroup());
+  }
+
+  /** Called by the sweep of deadlines. Returns whether anything is left to watch. */
+  sweep(now: number): boolean {
+    for (const write of this.#waiting) failIfLate(write, now, false);
+    for (const group of this.#inFlight) for (const write of group) failIfLate(write, now, true);
+    return this.#waiting.length > 0 || this.#inFlight.size > 0;
+  }
+
+  #flushSoon(): void {
+    if (this.#flushScheduled || this.#inFlight.size >= IN_FLIGHT_MAX) return;
+    this.#flushScheduled = true;
+    flushSoon(this);
+  }
+
+  /** Nothing goes out for who has hung up meanwhile, or whose time is over. */
+  #awaitConnection(): void {
+    const deadline = Math.max(...this.#waiting.map((write) => write.deadline));
+    this.#session.whenConnected(deadline).then(
+      () => this.flush(),
+      (error: unknown) => {
+        this.#flushScheduled = false;
+        for (const { reject } of this.#waiting.splice(0)) reject(error);
+      },
+    );
+  }
+
+  /** The writes for one transaction, in the order in which they came; the others go on waiting. */
+  #takeGroup(): Write[] {
+    const group: Write[] = [];
+    const left: Write[] = [];
+    const contents = new Contents();
+    for (const write of this.#waiting) {
+      if (isOver(write)) continue;
+      if (contents.takes(write.operations)) group.push(write);
+      else left.push(write);
+    }
+    this.#waiting = left;
+    return group;
+  }
+
+  async #send(group: readonly Write[]): Promise<void> {
+    if (group.length === 0) return;
+    this.#inFlight.add(group);
+    try {
+      if (group.length === 1) await this.#sendAlone(group[0] as Write);
+      else await this.#sendTogether(group);
+    } finally {
+      this.#inFlight.delete(group);
+      if (this.#waiting.length > 0) this.#flushSoon();
+    }
+  }
+
+  async #sendTogether(group: readonly Write[]): Promise<void> {
+    const deadline = Math.max(...group.map((write) => write.deadline));
+    try {
+      this.#observe(group.length);
+      const results = await this.#session.multi(
+        group.flatMap(({ operations }) => operations),
+        deadline,
+      );
+      let from = 0;
+      for (const { operations, resolve } of group) resolve(results.slice(from, (from += operations.length)));
+    } catch (error) {
+      if (error instanceof NoReplyError) for (const { reject } of group) reject(error);
+      else await Promise.all(group.filter((write) => !isOver(write)).map((write) => this.#sendAlone(write)));
+    }
+    for (const write of group) write.settled = true;
+  }
+
+  async #sendAlone(write: Write): Promise<void> {
+    const { operations, deadline, resolve, reject } = write;
+    try {
+      this.#observe(1);
+      resolve(await this.#asItIs(operations, deadline));
+    } catch (error) {
+      reject(error);
+    }
+    write.settled = true;
+  }
+
+  async #asItIs(operations: readonly MultiOperation[], deadline: number): Promise<MultiResult[]> {
+    const [first] = operations;
+    if (operations.length === 1 && first?.type === 'delete') {
+      await this.#session.delete(first.path, first.version, deadline);
+      return [{ type: 'delete' }];
+    }
+    if (operations.length === 1 && first?.type === 'setData')
+      return [{ type: 'setData', stat: await this.#session.setData(first.path, first.data, first.version, deadline) }];
+    return this.#session.multi(operations, deadline);
+  }
+}
+
+class GatheredWrites implements BoundWriter {
+  readonly #commit: (operations: readonly MultiOperation[]) => Promise<MultiResult[]>;
+
+  constructor(commit: (operations: readonly MultiOperation[]) => Promise<MultiResult[]>) {
+    this.#commit = commit;
+  }
+
+  async set(path: string, data: Uint8Array, version?: number): Promise<Stat> {
+    const [result] = await this.#commit([{ type: 'setData', path, data, version: version ?? ANY_VERSION }]);
+    return (result as Extract<MultiResult, { type: 'setData' }>).stat;
+  }
+
+  async remove(path: string, version?: number): Promise<void> {
+    await this.#commit([{ type: 'delete', path, version: version ?? ANY_VERSION }]);
+  }
+
+  multi(operations: readonly MultiOperation[]): Promise<MultiResult[]> {
+    return this.#commit(operations);
+  }
+}
+
+/** What one transaction holds so far. */
+class Contents {
+  readonly #written = new Set<string>();
+  readonly #checked = new Set<string>();
+  #operations = 0;
+  #bytes = 0;
+
+  /** Whether these operations fit in as well; then they are in it. One write always fits. */
+  takes(operations: readonly MultiOperation[]): boolean {
+    const bytes = operations.reduce((sum, operation) => sum + bytesOf(operation), 0);
+    const isFirst = this.#operations === 0;
+    const fits = this.#operations + operations.length <= OPERATIONS_MAX && this.#bytes + bytes <= BYTES_MAX;
+    if (!isFirst && (!fits || operations.some((operation) => this.#meets(operation)))) return false;
+    this.#operations += operations.length;
+    this.#bytes += bytes;
+    for (const { type, path } of operations) (type === 'check' ? this.#checked : this.#written).add(path);
+    return true;
+  }
+
+  /** Several may check one node; whoever writes it is alone with it. */
+  #meets({ type, path }: MultiOperation): boolean {
+    return this.#written.has(path) || (type !== 'check' && this.#checked.has(path));
+  }
+}
+
+function bytesOf(operation: MultiOperation): number {
+  const { path } = operation;
+  return OPERATION_BYTES + path.length + ('data' in operation ? (operation.data?.length ?? 0) : 0);
+}
+
+/** Who is told nothing more, or has gone, is in no further transaction. */
+function isOver(write: Write): boolean {
+  if (write.requester?.gone === true && !write.settled) {
+    write.settled = true;
+    write.reject(new ClientGoneError(nameOf(write.operations)));
+  }
+  return write.settled;
+}
+
+function failIfLate(write: Write, now: number, sent: boolean): void {
+  if (write.settled || now < write.deadline) return;
+  write.settled = true;
+  write.reject(new NoReplyError(nameOf(write.operations), 'deadline', sent));
+}
+
+function nameOf(operations: readonly MultiOperation[]): string {
+  const [first] = operations;
+  return operations.length === 1 && first !== undefined ? first.type : 'multi';
+}
