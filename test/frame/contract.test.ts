@@ -1,9 +1,30 @@
 /** What generators of clients need of the contract, and no test of an answer would notice. */
+import { readFileSync } from 'node:fs';
+import { serialize } from 'node:v8';
 import { expect, test } from 'vitest';
+import { parse } from 'yaml';
 import { openApi, resolve, type Schema } from '../../src/http/contract/openapi.js';
 
-const { document, operations } = openApi();
+const { document, operations, text } = openApi();
 const { schemas, parameters, responses } = document.components as Record<string, Record<string, Schema>>;
+
+test('it is read as the file says, characters beyond Latin-1 among them', () => {
+  expect(text).toMatch(/[^\u0000-\u00ff]/);
+  expect(text).toBe(readFileSync(new URL('../../openapi.yaml', import.meta.url), 'utf8'));
+  expect(document).toEqual(parse(text));
+});
+
+test('what becomes part of each log line, metric and answer has one byte per character', () => {
+  const words = operations.flatMap(({ operationId, template, kind }) => [operationId, template, kind]);
+  const members = Object.values(schemas ?? {}).flatMap(({ properties = {} }) => Object.keys(properties));
+  expect(members.length).toBeGreaterThan(100);
+  expect([...words, ...members].filter((word) => !isOfBytes(word))).toEqual([]);
+});
+
+/** How V8 keeps a text shows in the tag of its serialised form, behind the version: `"` for Latin-1. */
+function isOfBytes(text: string): boolean {
+  return serialize(text).at(2) === '"'.charCodeAt(0);
+}
 
 test('no two components have one name: generators put all of them into one namespace', () => {
   const names = [schemas, parameters, responses].flatMap((components = {}) => Object.keys(components));
