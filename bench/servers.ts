@@ -6,7 +6,13 @@ import { readFile, rm, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { checkJava, endWithParent, provideZooKeeper, startZooKeeperServer } from '../scripts/lib/zookeeper.mjs';
+import {
+  checkJava,
+  endWithParent,
+  provideZooKeeper,
+  startZooKeeperServer,
+  WITHOUT_WORKERS,
+} from '../scripts/lib/zookeeper.mjs';
 import { hashOf } from '../src/http/access/credentials.js';
 import type { PlainAnswer } from './plain-server.js';
 import { end, freePort, freshDirectory, pin, spawnOn, untilReady } from './processes.js';
@@ -47,7 +53,7 @@ export async function startZooKeeper(options: ZooKeeperOptions = {}): Promise<Zo
     clientPort: port,
     tickTime,
     // Threads are counted when it starts, before it is moved to its core.
-    jvmFlags: [`-Xmx${heap}`, ...(core === undefined ? [] : ['-XX:ActiveProcessorCount=1'])],
+    jvmFlags: [`-Xmx${heap}`, ...(core === undefined ? [] : ['-XX:ActiveProcessorCount=1', WITHOUT_WORKERS])],
     config: { maxClientCnxns: '0', maxSessionTimeout: '300000', ...config },
   });
   pin(server.pid, core);

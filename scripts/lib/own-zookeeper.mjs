@@ -2,10 +2,18 @@
  * The ZooKeeper that `npm start` brings along when none is configured: one server, on loopback, with data that stays.
  */
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { ROOT } from './install.mjs';
 import { run } from './run.mjs';
-import { assertPortFree, checkJava, PortTakenError, provideZooKeeper, startZooKeeperServer } from './zookeeper.mjs';
+import {
+  assertPortFree,
+  checkJava,
+  PortTakenError,
+  provideZooKeeper,
+  startZooKeeperServer,
+  WITHOUT_WORKERS,
+} from './zookeeper.mjs';
 
 const DEFAULT_PORT = 2181;
 const PORT_VARIABLE = 'POSTERN_DEV_ZOOKEEPER_PORT';
@@ -24,6 +32,7 @@ const CONFIG = {
 };
 // Room for 500 transactions of the largest size; see docs/deploying.md.
 const JVM_FLAGS = ['-Xmx2g', '-Dzookeeper.extendedTypesEnabled=true'];
+const FEW_CORES = 2;
 
 const STALE_ENDS_WITHIN_MS = 10_000;
 
@@ -59,7 +68,7 @@ export async function startOwnZooKeeper({ dataDir, env, log }) {
     clientPort: port,
     tickTime: TICK_MS,
     config: CONFIG,
-    jvmFlags: JVM_FLAGS,
+    jvmFlags: availableParallelism() > FEW_CORES ? JVM_FLAGS : [...JVM_FLAGS, WITHOUT_WORKERS],
     ownProcessGroup: true, // Ctrl-C in the terminal is for the launcher, which ends the gateway first
   });
   await writeFile(owner, JSON.stringify({ launcher: process.pid, zookeeper: server.pid, port }) + '\n');

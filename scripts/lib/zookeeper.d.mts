@@ -75,6 +75,8 @@ export interface ZooKeeperServer {
   word(word: string): Promise<string>;
 }
 
+/** A flag of the JVM, for servers with one or two cores. */
+export const WITHOUT_WORKERS: string;
 export function startZooKeeperServer(options: ServerOptions): Promise<ZooKeeperServer>;
 export function fourLetterWord(port: number, word: string): Promise<string>;
 /** Rejects with {@link PortTakenError} when something listens there. */

@@ -3,4 +3,10 @@ export { endWithParent } from './children.mjs';
 export { build } from './install.mjs';
 export { checkJava } from './java.mjs';
 export { provideZooKeeper } from './zookeeper-release.mjs';
-export { assertPortFree, fourLetterWord, PortTakenError, startZooKeeperServer } from './zookeeper-server.mjs';
+export {
+  assertPortFree,
+  fourLetterWord,
+  PortTakenError,
+  startZooKeeperServer,
+  WITHOUT_WORKERS,
+} from './zookeeper-server.mjs';
