@@ -85,10 +85,9 @@ const ZOOKEEPER_CLIENT = {
 };
 const ENV = { name: 'node:process', importNames: ['env'], message: 'Only src/config.ts reads the environment.' };
 const METRICS_ONLY = { regex: '^(?!prom-client$|\\./)', message: 'Metrics import prom-client and nothing else.' };
-const CLIENT_ONLY = {
-  regex: '^(?!node:|\\./|\\.\\./http/contract/contract\\.js$)',
-  message: 'The client is published: it imports Node, its own files and the types of the contract.',
-};
+const CLIENT_MESSAGE = 'The client is published: it imports Node, its own files and the types of the contract.';
+const CLIENT_ONLY = { regex: '^(?!node:|\\./|\\.\\./http/contract/contract\\.js$)', message: CLIENT_MESSAGE };
+const CLIENT_ROOMS_ONLY = { regex: '^(?!node:|\\./|\\.\\./(?!\\.))', message: CLIENT_MESSAGE };
 
 const restrictedImports = (/** @type {object[]} */ ...patterns) => ['error', { paths: [ENV], patterns }];
 
@@ -142,8 +141,12 @@ export default defineConfig(
     rules: { 'no-restricted-imports': restrictedImports(ZOOKEEPER_CLIENT, METRICS_ONLY) },
   },
   {
-    files: ['src/client/**/*.ts'],
+    files: ['src/client/*.ts'],
     rules: { 'no-restricted-imports': restrictedImports(ZOOKEEPER_CLIENT, CLIENT_ONLY) },
+  },
+  {
+    files: ['src/client/*/*.ts'],
+    rules: { 'no-restricted-imports': restrictedImports(ZOOKEEPER_CLIENT, CLIENT_ROOMS_ONLY) },
   },
   { files: ['src/run.ts', 'src/cli/**/*.ts'], rules: { 'no-console': 'off' } },
   {

@@ -1,8 +1,8 @@
 /** What everything that a client offers stands on. */
-import type { Gateways } from './gateways.js';
-import type { LeaseKeeper } from './lease-keeper.js';
+import type { Gateways } from './gateways/gateways.js';
+import type { LeaseKeeper } from './lease/keeper.js';
 import type { Settings } from './options.js';
-import type { Rounds } from './rounds.js';
+import type { Rounds } from './gateways/rounds.js';
 
 export interface Context {
   readonly gateways: Gateways;

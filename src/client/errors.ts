@@ -45,6 +45,12 @@ export class PosternError extends Error {
   }
 }
 
+/** What a problem says. */
+export function problemError(problem: Problem, retryAfterMs?: number): PosternError {
+  const { code, status, retryable, outcome, detail } = problem;
+  return new PosternError(detail, { code, status, retryable, outcome, problem, retryAfterMs });
+}
+
 /** No gateway answered. `outcome` says whether the request had been sent. */
 export function unreachable(where: string, sent: boolean, cause: unknown): PosternError {
   const why = cause instanceof Error ? cause.message : String(cause);

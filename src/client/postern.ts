@@ -6,14 +6,23 @@
  *   await postern.lock('backup').using({ waitMs: 300_000 }, async ({ signal, fencingToken }) => { … });
  *   await postern.close();
  */
+import { Barrier } from './state/barrier.js';
+import { Config } from './state/config.js';
 import type { Context } from './context.js';
 import type { Answer, Operation, RequestParts } from './contract.js';
-import { Gateways, type CallOptions } from './gateways.js';
-import { LeaseKeeper } from './lease-keeper.js';
-import { Lock } from './lock.js';
+import { Counter } from './state/counter.js';
+import { DoubleBarrier } from './line/double-barrier.js';
+import { Election } from './line/election.js';
+import { Gateways, type CallOptions } from './gateways/gateways.js';
+import { Group } from './state/group.js';
+import { LeaseKeeper } from './lease/keeper.js';
+import { Lock } from './line/lock.js';
 import { settingsOf, type PosternOptions } from './options.js';
-import { Rounds } from './rounds.js';
-import { Using } from './using.js';
+import { Queue } from './queue/queue.js';
+import { ReadWriteLock } from './line/read-write-lock.js';
+import { Rounds } from './gateways/rounds.js';
+import { Semaphore, type SemaphoreOptions } from './line/semaphore.js';
+import { Using } from './line/using.js';
 
 export interface RequestOptions {
   /** Whether the request is made for the lease of this client, which is then taken if there is none. */
@@ -43,6 +52,43 @@ export class Postern implements AsyncDisposable {
 
   lock(name: string): Lock {
     return new Lock(this.#context, this.#using, name);
+  }
+
+  /** Readers share its `read`, a writer excludes everybody with its `write`. */
+  rwlock(name: string): ReadWriteLock {
+    return new ReadWriteLock(this.#context, this.#using, name);
+  }
+
+  semaphore(name: string, options: SemaphoreOptions = {}): Semaphore {
+    return new Semaphore(this.#context, this.#using, name, options);
+  }
+
+  election(name: string): Election {
+    return new Election(this.#context, name);
+  }
+
+  queue(name: string): Queue {
+    return new Queue(this.#context, name);
+  }
+
+  group(name: string): Group {
+    return new Group(this.#context, name);
+  }
+
+  get config(): Config {
+    return new Config(this.#context);
+  }
+
+  counter(name: string): Counter {
+    return new Counter(this.#context, name);
+  }
+
+  barrier(name: string): Barrier {
+    return new Barrier(this.#context, name);
+  }
+
+  doubleBarrier(name: string): DoubleBarrier {
+    return new DoubleBarrier(this.#context, name);
   }
 
   /**

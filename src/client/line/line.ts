@@ -7,14 +7,15 @@
  * lost meanwhile, the wait goes on at the end of the line, under a new one.
  */
 import { randomUUID } from 'node:crypto';
-import { now } from './clock.js';
-import type { Context } from './context.js';
-import { PosternError } from './errors.js';
-import { giveBack } from './give-back.js';
-import type { CallOptions } from './gateways.js';
-import { Hold, type Revocation } from './hold.js';
-import type { Lease } from './lease.js';
-import type { Round } from './rounds.js';
+import { now } from '../lease/clock.js';
+import type { Context } from '../context.js';
+import type { Revocation } from '../lease/bound.js';
+import { PosternError } from '../errors.js';
+import { giveBack } from '../lease/give-back.js';
+import type { CallOptions } from '../gateways/gateways.js';
+import type { Hold, HoldOptions } from '../lease/hold.js';
+import type { Lease } from '../lease/lease.js';
+import type { Round } from '../gateways/rounds.js';
 
 export interface AcquireOptions {
   /**
@@ -55,10 +56,16 @@ export interface Line {
 }
 
 /**
+ * @param make what the caller gets of a hold
  * @returns the hold
  * @throws PosternError `lock-held` if it was not granted in time; the reason of `options.signal`
  */
-export async function acquireIn(context: Context, line: Line, options: AcquireOptions): Promise<Hold> {
+export async function acquireIn<H extends Hold>(
+  context: Context,
+  line: Line,
+  options: AcquireOptions,
+  make: (hold: HoldOptions) => H,
+): Promise<H> {
   const { keeper, rounds } = context;
   const until = now() + (options.waitMs ?? 0);
   const requestId = randomUUID();
@@ -68,7 +75,7 @@ export async function acquireIn(context: Context, line: Line, options: AcquireOp
     try {
       const granted = await stand(context, line, lease, { requestId, until, signal: options.signal });
       if (!lease.judge()) throw lease.ended.reason;
-      return holdOf(context, line, lease, granted, options);
+      return make(holdOf(context, line, lease, granted, options));
     } catch (error) {
       const gone = !options.signal?.aborted && (lease.endedBy(error) || lease.ended.aborted);
       if (!gone) throw error;
@@ -106,6 +113,8 @@ async function stand(context: Context, line: Line, lease: Lease, wait: Wait): Pr
         throw signal.reason;
       }
       kept = true;
+      if (last)
+        throw new PosternError(`${line.kind} "${line.name}": the wait is over`, { code: 'timeout', retryable: true });
     } catch (error) {
       if (context.rounds.tooLong(error, round)) continue;
       const refused = error instanceof PosternError && error.outcome === 'not-applied';
@@ -115,9 +124,15 @@ async function stand(context: Context, line: Line, lease: Lease, wait: Wait): Pr
   }
 }
 
-function holdOf(context: Context, line: Line, lease: Lease, granted: Granted, { onRevoke }: AcquireOptions): Hold {
+function holdOf(
+  context: Context,
+  line: Line,
+  lease: Lease,
+  granted: Granted,
+  { onRevoke }: AcquireOptions,
+): HoldOptions {
   const { kind, name } = line;
   const { holdId, fencingToken } = granted;
   const release = (): Promise<void> => giveBack(context, lease, (options) => line.release({ holdId }, options));
-  return new Hold({ lease, kind, name, holdId, fencingToken, release, onRevoke });
+  return { lease, kind, name, holdId, fencingToken, release, onRevoke };
 }

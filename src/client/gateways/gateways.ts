@@ -8,10 +8,10 @@
  * to the gateway: a 429 or 5xx, or a `conflict` with a change at the same time, but not, for example, a held lock.
  */
 import { randomUUID } from 'node:crypto';
-import { now, pause } from './clock.js';
-import type { Answer, Operation, OperationsWith, Problem, RequestParts } from './contract.js';
-import { PosternError, unreachable } from './errors.js';
-import type { Settings } from './options.js';
+import { now, pause } from '../lease/clock.js';
+import type { Answer, Operation, OperationsWith, Problem, RequestParts } from '../contract.js';
+import { PosternError, problemError, unreachable } from '../errors.js';
+import type { Settings } from '../options.js';
 import { NoReplyError, Transport, type Reply } from './transport.js';
 
 /** A gateway that is well answers a request that does not wait within this, in milliseconds. */
@@ -185,7 +185,7 @@ function hasRequestId(body: unknown): boolean {
 
 function answerOf(operation: Operation, { status, headers, body }: Reply): unknown {
   const ok = status < 300 || status === 304;
-  if (!ok) throw problemError(status, headers['retry-after'], body.toString());
+  if (!ok) throw refusal(status, headers['retry-after'], body.toString());
   if (status === 204 || status === 304) return { status, headers, body: undefined };
   if (operation === ANSWERS_BYTES) return { status, headers, body };
   const isJson = headers['content-type']?.startsWith('application/json');
@@ -193,14 +193,11 @@ function answerOf(operation: Operation, { status, headers, body }: Reply): unkno
 }
 
 /** What stands between may answer too, a proxy for example: a status without a problem says nothing of the outcome. */
-function problemError(status: number, retryAfter: string | undefined, text: string): PosternError {
+function refusal(status: number, retryAfter: string | undefined, text: string): PosternError {
   const retryAfterMs = retryAfter === undefined ? undefined : Number(retryAfter) * 1_000 || undefined;
   try {
     const problem = JSON.parse(text) as Problem;
-    if (typeof problem.code === 'string') {
-      const { code, retryable, outcome } = problem;
-      return new PosternError(problem.detail, { code, status, retryable, outcome, problem, retryAfterMs });
-    }
+    if (typeof problem.code === 'string') return problemError(problem, retryAfterMs);
   } catch {
     // not JSON: answered by something else
   }

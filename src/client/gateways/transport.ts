@@ -5,7 +5,7 @@
 import * as http from 'node:http';
 import * as https from 'node:https';
 import type { Socket } from 'node:net';
-import type { TlsOptions } from './options.js';
+import type { TlsOptions } from '../options.js';
 
 export interface Exchange {
   url: URL;

@@ -11,10 +11,10 @@
  *   alive ──deadline, 410, close──▶ ended: every hold is lost; it stays so
  */
 import { now } from './clock.js';
-import type { Schemas } from './contract.js';
-import { HoldLostError, PosternError, type LossCause } from './errors.js';
-import type { Gateways } from './gateways.js';
-import type { Settings } from './options.js';
+import type { Schemas } from '../contract.js';
+import { HoldLostError, PosternError, type LossCause } from '../errors.js';
+import type { Gateways } from '../gateways/gateways.js';
+import type { Settings } from '../options.js';
 
 /** One of them may be lost. */
 const HEARTBEATS_PER_TTL = 3;

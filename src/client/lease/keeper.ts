@@ -4,10 +4,10 @@
  */
 import { randomUUID } from 'node:crypto';
 import { now } from './clock.js';
-import { PosternError } from './errors.js';
-import type { Gateways } from './gateways.js';
+import { PosternError } from '../errors.js';
+import type { Gateways } from '../gateways/gateways.js';
 import { Lease } from './lease.js';
-import type { Settings } from './options.js';
+import type { Settings } from '../options.js';
 
 /** The end of a lease is worth a little time: without it, its holds stay until its TTL is over. */
 const CLOSE_MS = 2_000;

@@ -2,8 +2,8 @@
  * A long wait as a sequence of requests. One request may wait only as long as the gateway allows, and not longer than a
  * TTL: an open wait keeps the lease alive, also that of a program that has been stopped meanwhile.
  */
-import { now } from './clock.js';
-import { PosternError } from './errors.js';
+import { now } from '../lease/clock.js';
+import { PosternError } from '../errors.js';
 
 /** Below what common proxies, and gateways unless set otherwise, allow; in milliseconds. */
 const ROUND_MAX_MS = 20_000;

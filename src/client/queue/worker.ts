@@ -1,0 +1,118 @@
+/** Who takes jobs from a queue: as many at once as it does, and claimed under the lease of its client. */
+import { pause } from '../lease/clock.js';
+import type { Context } from '../context.js';
+import type { Schemas } from '../contract.js';
+import { PosternError } from '../errors.js';
+import { Job, type JobActions } from './job.js';
+import type { Lease } from '../lease/lease.js';
+import type { Round } from '../gateways/rounds.js';
+
+export interface JobsOptions {
+  /** How many jobs this worker does at once, 1 unless given. */
+  concurrency?: number;
+  /** The longest that one may take, in milliseconds, even while the lease lives; no longer than the lease, anyway. */
+  claimMs?: number;
+  /** No more jobs are taken; the loop ends. */
+  signal?: AbortSignal;
+  /** Told of work given to `done` that failed, and of jobs that could not be settled. */
+  onFailure?: (error: unknown, job: Job) => void;
+}
+
+/** No gateway serves this program at present: before it asks again, in milliseconds. */
+const AGAIN_MS = 1_000;
+
+export class Worker {
+  readonly #context: Context;
+  readonly #path: { name: string };
+  readonly #options: JobsOptions;
+  /** What it has claimed and not settled. */
+  readonly #open = new Set<Job>();
+  readonly #working = new Set<Promise<void>>();
+  readonly #waiting = new Set<() => void>();
+
+  constructor(context: Context, name: string, options: JobsOptions) {
+    this.#context = context;
+    this.#path = { name };
+    this.#options = options;
+  }
+
+  /** Resolves when there is room for another job, or when no more are to be taken. */
+  async room(): Promise<void> {
+    const { signal } = this.#options;
+    while (this.#free <= 0 && !signal?.aborted)
+      await new Promise<void>((resolve) => {
+        this.#waiting.add(resolve);
+        signal?.addEventListener('abort', () => resolve(), { once: true });
+      });
+  }
+
+  /** Resolves when all work that settles its job itself has ended. */
+  async idle(): Promise<void> {
+    await Promise.all(this.#working);
+  }
+
+  /** @returns none if there are none, for as long as one request waits. @throws PosternError if that is no use */
+  async claim(): Promise<Job[]> {
+    const { signal } = this.#options;
+    const { keeper, rounds } = this.#context;
+    if (signal?.aborted) return [];
+    const round = rounds.next(Infinity);
+    let lease: Lease | undefined;
+    try {
+      lease = await keeper.lease();
+      return await this.#claimUnder(lease, round);
+    } catch (error) {
+      if (signal?.aborted || rounds.tooLong(error, round) || lease?.endedBy(error)) return [];
+      if (lease?.ended.aborted && !keeper.closed.aborted) return [];
+      if (!(error instanceof PosternError && error.retryable)) throw error;
+      await pause(AGAIN_MS * Math.random(), signal);
+      return [];
+    }
+  }
+
+  get #free(): number {
+    return (this.#options.concurrency ?? 1) - this.#open.size;
+  }
+
+  async #claimUnder(lease: Lease, { waitMs }: Round): Promise<Job[]> {
+    const { claimMs, signal } = this.#options;
+    const body = { max: this.#free, waitMs, ...(claimMs !== undefined && { claimMs }) };
+    const answer = await this.#context.gateways.call(
+      'POST /v1/queues/{name}/claim',
+      { path: this.#path, body },
+      { leaseToken: lease.token, signals: [signal, lease.ended] },
+    );
+    return (answer.body?.items ?? []).map((message) => this.#begin(lease, message));
+  }
+
+  #begin(lease: Lease, message: Schemas['ClaimedMessage']): Job {
+    const { gateways } = this.#context;
+    const path = this.#path;
+    const claimIds = [message.claimId];
+    const actions: JobActions = {
+      ack: (call) => gateways.call('POST /v1/queues/{name}/ack', { path, body: { claimIds } }, call),
+      nack: (how, call) => gateways.call('POST /v1/queues/{name}/nack', { path, body: { claimIds, ...how } }, call),
+      extend: (claimMs, call) =>
+        gateways.call('POST /v1/queues/{name}/extend', { path, body: { claimIds, claimMs } }, call),
+      left: () => this.#left(job),
+      mind: (settled, minded) => this.#mind(settled, minded),
+    };
+    const job = new Job({ lease, kind: 'queue', name: path.name, holdId: message.claimId }, message, actions);
+    this.#open.add(job);
+    job.signal.addEventListener('abort', () => this.#left(job));
+    return job;
+  }
+
+  #left(job: Job): void {
+    this.#open.delete(job);
+    for (const wake of this.#waiting) wake();
+    this.#waiting.clear();
+  }
+
+  #mind(settled: Promise<void>, job: Job): void {
+    const minded = settled
+      .catch((error: unknown) => this.#options.onFailure?.(error, job))
+      .finally(() => this.#working.delete(minded));
+    this.#working.add(minded);
+  }
+}

@@ -1,0 +1,240 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Postern, type Job, type PosternError, type PosternOptions } from '../../src/client/index.js';
+import { eventually, passed } from '../support/eventually.js';
+import { startPair, type Pair } from '../support/start-gateway.js';
+
+const TTL_MS = 3_000;
+
+let pair: Pair;
+beforeAll(async () => {
+  pair = await startPair();
+});
+afterAll(() => pair[Symbol.asyncDispose]());
+
+const client = (options: Partial<PosternOptions> = {}): Postern =>
+  new Postern({ urls: [pair.a.url, pair.b.url], ttlMs: TTL_MS, ...options });
+
+const codeOf = (error: unknown): unknown => (error as PosternError).code;
+
+test('a read-write lock is shared by readers, and not upgraded', async () => {
+  await using postern = client();
+  const { read, write, name } = postern.rwlock(randomUUID());
+  await read.using({}, () =>
+    read.using({}, async (inner) => {
+      expect(inner.ok()).toBe(true);
+      expect(
+        await postern
+          .rwlock(name)
+          .write.using({}, () => 1)
+          .catch(codeOf),
+      ).toBe('no-upgrade');
+    }),
+  );
+  const [one, other] = await Promise.all([read.acquire(), read.acquire()]);
+  expect(await write.acquire().catch(codeOf)).toBe('lock-held');
+  await Promise.all([one.release(), other.release()]);
+  await write.using({}, async (writing) => {
+    await read.using({}, (reading) => expect(reading).toBe(writing));
+    expect(await read.acquire().catch(codeOf)).toBe('lock-held');
+  });
+});
+
+test('permits are counted, also those of one client', async () => {
+  await using postern = client();
+  const name = randomUUID();
+  const pairOfThem = postern.semaphore(name, { limit: 3, permits: 2 });
+  await pairOfThem.using({}, async () => {
+    expect((await pairOfThem.show()).permitsHeld).toBe(2);
+    expect(await pairOfThem.acquire().catch(codeOf)).toBe('lock-held');
+    await postern.semaphore(name).using({}, async () => expect((await pairOfThem.show()).permitsHeld).toBe(3));
+  });
+  expect(await postern.semaphore(name, { limit: 4 }).acquire().catch(codeOf)).toBe('conflict');
+});
+
+test('leads in terms, one program at a time, and resigns when the loop is left', async () => {
+  await using one = client();
+  await using other = client();
+  const name = randomUUID();
+  const seen: string[] = [];
+  const tokens: number[] = [];
+  const lead = async (postern: Postern, value: string): Promise<void> => {
+    let terms = 0;
+    for await (const term of postern.election(name).terms({ value })) {
+      seen.push(value);
+      tokens.push(term.fencingToken);
+      await term.proclaim(`${value}!`);
+      await term.acknowledge();
+      expect((await pair.b.expect(200, 'GET', `/v1/elections/${name}`)).leader).toMatchObject({
+        value: `${value}!`,
+        acknowledged: true,
+      });
+      if ((terms += 1) === 2) break;
+      // Both stand by now, so that this one is behind the other when it stands again.
+      await eventually('two stand', async () => (await postern.election(name).show()).candidateCount === 2);
+    }
+  };
+  await Promise.all([lead(one, 'one'), lead(other, 'other')]);
+  expect(seen.filter((value) => value === 'one')).toHaveLength(2);
+  expect(seen).toHaveLength(4);
+  expect(tokens).toEqual([...tokens].sort((first, second) => first - second));
+  expect((await one.election(name).show()).candidateCount).toBe(0);
+});
+
+test('a term that is revoked is over, and the program stands again', async () => {
+  await using postern = client({ ttlMs: 900 });
+  const name = randomUUID();
+  const causes: unknown[] = [];
+  for await (const term of postern.election(name).terms()) {
+    if (causes.length === 1) break;
+    await pair.a.expect(200, 'POST', `/v1/elections/${name}/revoke`, { body: {} });
+    await eventually('it is told', () => term.signal.aborted);
+    causes.push((term.signal.reason as { cause: string }).cause);
+  }
+  expect(causes).toEqual(['revoked']);
+});
+
+test('a worker does as many jobs at once as it may, and none is lost when some fail', async () => {
+  await using postern = client();
+  const queue = postern.queue(randomUUID());
+  await queue.pushAll(Array.from({ length: 20 }, (_, n) => ({ body: { n } })));
+  const tired = new AbortController();
+  const done: number[] = [];
+  const failures: string[] = [];
+  let atOnce = 0;
+  let most = 0;
+  const work = async (job: Job): Promise<void> => {
+    most = Math.max(most, (atOnce += 1));
+    const { n } = job.body as { n: number };
+    await eventually('so many are done at once', () => most === 4);
+    atOnce -= 1;
+    if (n % 5 === 0 && job.message.deliveries === 1) throw new Error(`no ${n}`);
+    if (done.push(n) === 20) tired.abort();
+  };
+  const onFailure = (error: unknown): void => void failures.push((error as Error).message);
+  for await (const job of queue.jobs({ concurrency: 4, signal: tired.signal, onFailure })) await job.done(work(job));
+  expect(new Set(done).size).toBe(20);
+  expect(most).toBe(4);
+  expect(failures.sort()).toEqual(['no 0', 'no 10', 'no 15', 'no 5']);
+  expect(await queue.show()).toMatchObject({ depth: 0, claimed: 0 });
+});
+
+test('jobs that a loop had not handed out are given back when it is left', async () => {
+  await using postern = client();
+  const queue = postern.queue(randomUUID());
+  await queue.pushAll([{ body: 1 }, { body: 2 }, { body: 3 }]);
+  for await (const job of queue.jobs({ concurrency: 3 })) {
+    expect(job.body).toBe(1);
+    await job.ack();
+    expect(() => job.nack()).toThrow('settled before');
+    break;
+  }
+  await eventually('the others are back', async () => (await queue.show()).claimed === 0);
+  expect((await queue.show()).depth).toBe(2);
+});
+
+test('a job whose claim is over cannot be acknowledged', async () => {
+  await using postern = client();
+  const queue = postern.queue(randomUUID());
+  await queue.push('late');
+  for await (const job of queue.jobs({ claimMs: 200 })) {
+    await eventually('the claim is over', async () => (await queue.show()).claimed === 0);
+    expect(await job.ack().catch(codeOf)).toBe('not-holder');
+    break;
+  }
+  for await (const job of queue.jobs({ claimMs: 200 })) {
+    await job.extend(5_000);
+    expect(job.message.deliveries).toBe(2);
+    await passed(400);
+    await job.ack();
+    break;
+  }
+  expect((await queue.show()).depth).toBe(0);
+});
+
+test('a push that is repeated adds nothing', async () => {
+  await using postern = client();
+  const queue = postern.queue(randomUUID());
+  const first = await queue.push({ to: 'ada' }, { messageId: 'mail-1', attributes: { lang: 'en' } });
+  const second = await queue.push({ to: 'ada' }, { messageId: 'mail-1' });
+  expect(second).toEqual({ id: first.id, duplicate: true });
+  expect((await queue.show()).depth).toBe(1);
+});
+
+test('members are seen while they are there', async () => {
+  await using postern = client();
+  const group = postern.group(randomUUID());
+  const seen: unknown[] = [];
+  const over = new AbortController();
+  const watching = (async () => {
+    for await (const { members } of group.observe({ signal: over.signal }))
+      seen.push(members.map(({ member, value }) => [member, value]));
+  })();
+  await eventually('nobody is there', () => seen.length === 1);
+  const membership = await group.join({ member: 'worker-7', value: 1 });
+  await eventually('it joined', () => seen.length === 2);
+  await membership.update(2);
+  await eventually('it changed', () => seen.length === 3);
+  await membership.leave();
+  await eventually('it left', () => seen.length === 4);
+  over.abort();
+  await watching;
+  expect(seen).toEqual([[], [['worker-7', 1]], [['worker-7', 2]], []]);
+});
+
+test('a key is put, read, watched and deleted, with conditions and a guard', async () => {
+  await using postern = client();
+  const { config } = postern;
+  const key = `app/${randomUUID()}`;
+  const over = new AbortController();
+  const seen: unknown[] = [];
+  const watching = (async () => {
+    for await (const entry of config.watch(key, { signal: over.signal })) seen.push(entry?.value);
+  })();
+  await eventually('there is none', () => seen.length === 1);
+  const etag = await config.put(key, { host: 'db1' }, { ifAbsent: true });
+  await eventually('it is there', () => seen.length === 2);
+  expect(await config.put(key, 1, { ifAbsent: true }).catch(codeOf)).toBe('version-mismatch');
+  expect(await config.get(key)).toEqual({ key, value: { host: 'db1' }, etag, contentType: 'application/json' });
+  const hold = await postern.lock(key.replace('/', '-')).acquire();
+  await config.put(key, Buffer.from([0, 255]), { ifMatch: etag, guard: hold });
+  await eventually('it changed', () => seen.length === 3);
+  await hold.release();
+  expect(await config.put(key, 3, { guard: hold }).catch(codeOf)).toBe('fencing-token-stale');
+  expect(await config.write([{ check: key }, { put: `${key}/more`, value: 1 }])).toHaveLength(2);
+  expect(await config.delete(key)).toBe(true);
+  expect(await config.delete(key)).toBe(false);
+  await eventually('it is gone', () => seen.length === 4);
+  over.abort();
+  await watching;
+  expect(seen).toEqual([undefined, { host: 'db1' }, Buffer.from([0, 255]), undefined]);
+});
+
+test('counters count, barriers hold, double barriers gather', async () => {
+  await using one = client();
+  await using other = client();
+  const counter = one.counter(randomUUID());
+  expect(await counter.add()).toBe(1);
+  expect(await counter.add(4)).toBe(5);
+  await counter.set(0, { expected: 5 });
+  expect(await counter.set(1, { expected: 5 }).catch(codeOf)).toBe('version-mismatch');
+  expect(await counter.get()).toBe(0);
+
+  const barrier = one.barrier(randomUUID());
+  expect(await barrier.wait()).toBe(true);
+  await barrier.raise();
+  expect(await barrier.wait({ waitMs: 100 })).toBe(false);
+  const waiting = barrier.wait();
+  await barrier.lift();
+  expect(await waiting).toBe(true);
+
+  const name = randomUUID();
+  expect(await one.doubleBarrier(name).enter({ size: 2, waitMs: 100 }).catch(codeOf)).toBe('timeout');
+  const entered = await Promise.all([one, other].map((postern) => postern.doubleBarrier(name).enter({ size: 2 })));
+  expect(await pair.a.expect(200, 'GET', `/v1/double-barriers/${name}`)).toMatchObject({
+    entered: true,
+    memberCount: 2,
+  });
+  await Promise.all(entered.map((hold) => hold.release()));
+  expect(await pair.a.expect(200, 'GET', `/v1/double-barriers/${name}`)).toMatchObject({ memberCount: 0 });
+});
