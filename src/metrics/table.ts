@@ -169,7 +169,7 @@ export const TABLE = {
   }),
   zookeeperGroupCommitWrites: histogram({
     name: 'postern_zookeeper_group_commit_writes',
-    help: 'Releases, hand-overs and grants that went to ZooKeeper in one transaction; the count is that of the transactions.',
+    help: 'Writes of requests (releases, hand-overs, grants, pushes, pops, acknowledgements) in one transaction of ZooKeeper; the count is that of the transactions.',
     buckets: [1, 2, 4, 8, 16, 32, 64, 128, 256],
   }),
   zookeeperConnected: gauge({

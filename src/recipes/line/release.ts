@@ -21,15 +21,15 @@
  */
 import type { Lease } from '../../leases/lease.js';
 import { requestGuid } from '../../leases/lease.js';
+import { tryWithoutSession, type Tried } from '../../leases/without-session.js';
 import { NotHolderError } from '../../errors.js';
 import type { Requester } from '../../time.js';
 import type { Kind } from '../../metrics/metrics.js';
 import type { BoundClient, BoundWriter } from '../../zookeeper/bound.js';
-import { isReason, isTransient, mayBeApplied, orUnknown, unless } from '../../zookeeper/errors.js';
+import { isReason, mayBeApplied, orUnknown, unless } from '../../zookeeper/errors.js';
 import type { LeaseSession } from '../../zookeeper/lease-session.js';
 import { ANY_VERSION, type MultiOperation, type NodeData } from '../../zookeeper/operations.js';
 import { baseName, parentOf } from '../../zookeeper/paths.js';
-import { patienceMs } from '../../zookeeper/patience.js';
 import { deleteContender, deleteTail } from './candidate-tail.js';
 import {
   contenderOf,
@@ -79,9 +79,9 @@ export async function release(
   const { lease, holdId, deadline, requester, name } = request;
   const releasing = new Releasing(context, kind, directory, request);
   const hold = holdId === undefined ? undefined : decodeHoldId(holdId);
-  const known = hold === undefined ? 'unknown-here' : await releasing.ofKnownHold(hold);
-  if (known === 'released') return;
-  let everMaybeApplied = known === 'in-doubt';
+  const tried = hold === undefined ? 'not-done' : await releasing.ofKnownHold(hold);
+  if (tried === 'done') return;
+  let everMaybeApplied = tried === 'in-doubt';
   const work = async (session: LeaseSession): Promise<boolean> => {
     try {
       if (holdId === undefined) return await releasing.byRequestId(session);
@@ -93,7 +93,7 @@ export async function release(
   };
   const found = await orUnknown(
     context.leases.sessions.useRepeatedly(lease, deadline, work, requester),
-    () => known === 'in-doubt',
+    () => tried === 'in-doubt',
   );
   if (!found && !everMaybeApplied) throw new NotHolderError(kind, name);
 }
@@ -111,27 +111,14 @@ class Releasing {
     this.#request = request;
   }
 
-  /**
-   * Releases what this replica granted, and nobody has written to since, in one write that it shares with others.
-   * @returns `unknown-here`: it is to be looked at; `in-doubt`: the same, and it may have been released
-   */
-  async ofKnownHold(hold: Hold): Promise<'released' | 'unknown-here' | 'in-doubt'> {
-    const { lease, deadline, requester } = this.#request;
-    const { granted, control } = this.#context;
+  /** Releases what this replica granted, and nobody has written to since, in one write that it shares with others. */
+  async ofKnownHold(hold: Hold): Promise<Tried> {
+    const { lease } = this.#request;
     const contender = contenderOf(hold);
-    const known = granted.find(this.#path(contender), lease.leaseId, hold.czxid);
-    if (known?.version === undefined) return 'unknown-here';
-    // No longer than the lease's own session would be waited for.
-    const by = Math.min(deadline, performance.now() + patienceMs(lease.ttlMs));
-    const zk = control.groupCommit.until(by, requester);
+    const known = this.#context.granted.find(this.#path(contender), lease.leaseId, hold.czxid);
+    if (known?.version === undefined) return 'not-done';
     const removal = { contender, known, marked: known.marked ? hold.czxid : undefined, version: known.version };
-    try {
-      return (await this.#delete(zk, removal)) ? 'released' : 'unknown-here';
-    } catch (error) {
-      if (isReason(error, 'BAD_VERSION')) return 'unknown-here';
-      if (isTransient(error)) return mayBeApplied(error) ? 'in-doubt' : 'unknown-here';
-      throw error;
-    }
+    return tryWithoutSession(this.#context.control, lease, this.#request, (zk) => this.#delete(zk, removal));
   }
 
   /** @returns whether there was anything to release */

@@ -1,5 +1,9 @@
-/** Acknowledges claims: the message goes with its claim (`settling.ts`). */
+/**
+ * Acknowledges claims: the message goes with its claim (`settling.ts`). What does not go through at once, without the
+ * lease's session, is looked after on that session.
+ */
 import type { Lease } from '../../../leases/lease.js';
+import { tryWithoutSession, type Tried } from '../../../leases/without-session.js';
 import type { Awaited } from '../../../time.js';
 import { isReason, NoReplyError, orUnknown } from '../../../zookeeper/errors.js';
 import type { LeaseSession } from '../../../zookeeper/lease-session.js';
@@ -21,12 +25,22 @@ export async function acknowledge(
   { deadline, requester }: Awaited,
 ): Promise<Settled[]> {
   const results: Settled[] = claimIds.map(() => 'lost');
-  const wrote = (): boolean => results.includes('done');
   const open = settlings(queue, lease, claimIds);
+  const tried = await acknowledgeTogether(queue, lease, open, { deadline, requester });
+  if (tried === 'done') {
+    for (const { index, path } of open) {
+      results[index] = 'done';
+      queue.dispatcher.settled(path, 'gone');
+    }
+    queue.count('ack', open.length);
+    return results;
+  }
+  const wrote = (): boolean => tried === 'in-doubt' || results.includes('done');
   let inDoubt = false;
   for (let i = 0; i < open.length; i += MESSAGES_AT_ONCE) {
     const batch = open.slice(i, i + MESSAGES_AT_ONCE);
-    const onSession = async (session: LeaseSession, tries: number): Promise<boolean> => {
+    const onSession = async (session: LeaseSession, attempt: number): Promise<boolean> => {
+      const tries = tried === 'in-doubt' ? attempt + 1 : attempt;
       const done = await acknowledgeBatch(queue, session, batch, results, deadline);
       if (!done) {
         // An earlier try, whose reply was lost, may have come before the deletion.
@@ -55,6 +69,34 @@ export async function acknowledge(
   return results;
 }
 
+/** All of them in one transaction that other requests share, as is usual: nobody has lost a claim. */
+async function acknowledgeTogether(
+  queue: Queue,
+  lease: Lease,
+  open: readonly Settling[],
+  awaited: Awaited,
+): Promise<Tried> {
+  if (open.length === 0 || open.length > MESSAGES_AT_ONCE) return 'not-done';
+  return tryWithoutSession(queue.control, lease, awaited, async (zk) => {
+    await zk.multi(transactionOf(queue, open).operations);
+    return true;
+  });
+}
+
+function transactionOf(queue: Queue, open: readonly Settling[]): OwnedTransaction<'queue' | Settling> {
+  const transaction = new OwnedTransaction<'queue' | Settling>().add('queue', queue.paths.exists);
+  for (const settling of open) {
+    const { claim, path } = settling;
+    transaction.add(
+      settling,
+      { type: 'delete', path: claimPath(path) },
+      { type: 'delete', path: recordPath(path), version: claim.version },
+      { type: 'delete', path },
+    );
+  }
+  return transaction;
+}
+
 /**
  * All of a batch in one transaction, without those that fail.
  * @returns false when the queue was deleted: nothing was done
@@ -68,16 +110,7 @@ async function acknowledgeBatch(
 ): Promise<boolean> {
   let open = [...batch];
   while (open.length > 0) {
-    const transaction = new OwnedTransaction<'queue' | Settling>().add('queue', queue.paths.exists);
-    for (const settling of open) {
-      const { claim, path } = settling;
-      transaction.add(
-        settling,
-        { type: 'delete', path: claimPath(path) },
-        { type: 'delete', path: recordPath(path), version: claim.version },
-        { type: 'delete', path },
-      );
-    }
+    const transaction = transactionOf(queue, open);
     try {
       await session.multi(transaction.operations, deadline);
       for (const { index } of open) results[index] = 'done';

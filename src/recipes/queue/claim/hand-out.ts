@@ -1,7 +1,7 @@
 /**
- * Hands assigned messages to their demands: pops in one transaction on the control session, each claim in one on its
- * lease's session. Messages that could not be taken go back to the head; their demands go back into the dispatcher's
- * line, which decides who gets what (`dispatcher.ts`).
+ * Hands assigned messages to their demands: pops in one transaction on the control session (`group-commit.ts`), each
+ * claim in one on its lease's session. Messages that could not be taken go back to the head; their demands go back into
+ * the dispatcher's line, which decides who gets what (`dispatcher.ts`).
  */
 import { ClientGoneError } from '../../../errors.js';
 import { isReason, mayBeApplied, noAnswer } from '../../../zookeeper/errors.js';
@@ -71,7 +71,7 @@ export class HandOut {
     const sent = { path: this.#turn.path, number, session: this.#queue.control.sessionId };
     const transaction = this.#popping(entries, this.#turn.fence({ number, waiting }));
     try {
-      await this.#queue.control.multi(transaction.operations, deadline);
+      await this.#queue.control.groupCommit.until(deadline).multi(transaction.operations);
       this.#popped(assignments);
     } catch (error) {
       if (mayBeApplied(error)) {

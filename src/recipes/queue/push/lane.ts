@@ -147,7 +147,7 @@ export class PushLane {
     for (const push of group) push.maybeApplied = true;
     const session = this.#control.sessionId;
     try {
-      const results = await this.#control.multi(transaction.operations, deadline);
+      const results = await this.#control.groupCommit.until(deadline).multi(transaction.operations);
       this.#version += 1;
       settle(group);
       for (const [priority, segment] of segments) {

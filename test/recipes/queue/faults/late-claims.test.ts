@@ -74,7 +74,11 @@ test.each(['ack', 'nack'])(
     const { leaseToken } = await a.createLease({ ttlMs: TTL_MS });
     await pushBodies(b, 'work', [1]);
     const { claimId } = await claimOne(a, 'work', { leaseToken });
-    const lost = proxy.loseReply(OPCODE.multi).then(() => proxy.refuse());
+    // An acknowledgement goes out on the control session, and is looked after on the lease's: both are away.
+    const lost = proxy.loseReply(OPCODE.multi).then(() => {
+      proxy.refuse();
+      proxy.cut();
+    });
     const settling = a.call('POST', `/v1/queues/work/${op}`, { leaseToken, body: { claimIds: [claimId] } });
     await lost;
     const done = op === 'ack' ? { depth: 0 } : { depth: 1, claimed: 0 };
