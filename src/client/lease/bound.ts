@@ -9,6 +9,7 @@
 import type { Schemas } from '../contract.js';
 import { HoldLostError } from '../errors.js';
 import type { CallOptions } from '../gateways/gateways.js';
+import { now } from './clock.js';
 import type { Held, Lease } from './lease.js';
 
 /** What somebody who asks for a hold says: why, and when it will be broken, if it will be. */
@@ -59,6 +60,11 @@ export abstract class Bound {
       },
     };
     lease.add(this.#held);
+  }
+
+  /** How long it is certain if no heartbeat is answered any more, in milliseconds: then `signal` aborts. */
+  get leftMs(): number {
+    return this.ok() ? Math.max(0, this.#lease.deadline - now()) : 0;
   }
 
   /** Whether this client has it at this moment, as far as it can know. */
