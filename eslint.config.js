@@ -38,6 +38,11 @@ const zones = [
     message: 'A command is not the gateway.',
   },
   {
+    target: './src/command/**',
+    from: [...LAYERS, 'metrics', 'settings', 'cli', 'wiring', 'workers'].map(inside).concat('./src/!(version).ts'),
+    message: 'The command stands on the client, and loads nothing of the gateway.',
+  },
+  {
     target: './src/workers/**',
     from: [...LAYERS, 'metrics'].map(inside).concat('./src/{main,run,gateway}.ts'),
     message: 'Workers are processes: what they serve is not their business.',
@@ -134,7 +139,7 @@ export default defineConfig(
       'no-console': 'error', // the log is JSON, from src/log.ts
     },
   },
-  { files: ['src/config.ts'], rules: { 'no-restricted-properties': 'off' } },
+  { files: ['src/config.ts', 'src/command/environment.ts'], rules: { 'no-restricted-properties': 'off' } },
   { files: ['src/zookeeper/**/*.ts'], rules: { 'no-restricted-imports': restrictedImports() } },
   {
     files: ['src/metrics/**/*.ts'],

@@ -1,0 +1,63 @@
+/** Subcommands that run a job under a hold. */
+import { command } from '../arguments/command.js';
+import { choice, duration, patience, text } from '../arguments/option.js';
+
+/** How a job under a hold is run, for each subcommand that runs one. */
+export const JOB_OPTIONS = {
+  ttl: duration(
+    'How long the hold outlives its last heartbeat: a machine that dies keeps it for so long. The gateway has bounds for it.',
+    '15s',
+  ),
+  'kill-after': duration(
+    'How long a job that is told to end may take before it is killed, where its hold lives on that long.',
+    '5s',
+  ),
+  'max-hold': duration('The longest hold: the job is stopped after that time. Without it there is no limit.'),
+  label: text('TEXT', 'What others see of the holder. Default: the name of this machine.'),
+};
+
+export const JOB_EXITS = {
+  '*': "the job's own; 128 and the number of the signal if one ended it",
+  75: 'not acquired in time; the job did not run',
+  76: 'the hold was lost, taken back or held for too long, and the job was stopped',
+  126: 'the job cannot be executed',
+  127: 'there is no such job',
+};
+
+/** The paragraphs that they share. */
+export const JOB_DESCRIPTION = `The job finds its fencing token in POSTERN_FENCING_TOKEN and its hold in \
+POSTERN_HOLD_ID, gets standard input, and runs in a process group and session of its own. Signals that the command gets \
+(INT, TERM, HUP, QUIT, USR1, USR2) are passed on to the whole group, and the hold then ends when all of it has ended. \
+When the job ends by itself, what it has left running goes on without the hold.
+
+While the job runs, heartbeats are sent every third of the TTL. If none is answered, the job gets SIGTERM two thirds of the TTL \
+after the last answered one was sent, and SIGKILL after five sixths: it is dead before anybody else can be granted \
+the hold. A second process, the guardian, sees to that, also if the command is killed or stands still. A job that gives \
+its processes sessions of their own escapes it, as does one that was paused together with the guardian: let what the job writes to compare the \
+fencing token.`;
+
+export const LOCK_OPTIONS = {
+  wait: patience('How long to wait in line, or forever. Default: 1m, or 0 with --busy skip and fail.'),
+  busy: choice(
+    'What to do when somebody else has it: wait in line and then exit with 75; fail, which is 75 at once; or skip, which is 0 at once. With --wait, skip and fail wait that long first.',
+    ['wait', 'fail', 'skip'],
+    'wait',
+  ),
+  ...JOB_OPTIONS,
+};
+
+export const lock = command({
+  name: 'lock',
+  summary: 'Run a command while holding a lock',
+  description: `Waits in line for the lock, runs the job behind "--", and releases the lock when the job has ended.
+
+${JOB_DESCRIPTION}`,
+  arguments: [{ name: 'NAME', sentence: 'the lock' }],
+  options: LOCK_OPTIONS,
+  runs: true,
+  examples: [
+    'postern lock backup --wait 5m --ttl 15s -- ./backup.sh',
+    'postern lock nightly --busy skip -- ./report.sh      # in the crontabs of ten machines',
+  ],
+  exits: JOB_EXITS,
+});

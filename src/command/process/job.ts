@@ -1,0 +1,93 @@
+/**
+ * A job that runs under a hold, and not a moment longer.
+ *
+ * The TTL counts from when the last answered heartbeat was *sent*, because the gateway frees a hold no earlier. After
+ * two thirds of it without another answer the job gets SIGTERM, after five sixths SIGKILL. The guardian keeps to these
+ * instants by itself; whatever is known sooner is told to it.
+ */
+import { EXIT } from '../exit.js';
+import type { Output } from '../output.js';
+import { showDuration } from '../arguments/duration.js';
+import { sinceBootMs } from './clock.js';
+import type { Ending, Guardian } from './guarded.js';
+import type { Bounds } from './messages.js';
+import { diesOf, type Interrupts } from './interrupts.js';
+
+/** From `termAt` to `killAt`, of a TTL. */
+const KILL_PER_TTL = 6;
+/** How often it is looked whether a heartbeat was answered, of a TTL; what is seen late errs on the safe side. */
+const LOOKS_PER_TTL = 30;
+
+/** The gateway's clock, which says when a hold is taken, may be ahead: so much time a job has to end by itself, ms. */
+const SOON_MS = 500;
+
+/** What a job runs under. */
+export interface Kept {
+  /** Aborts when it is gone, or may be. */
+  readonly signal: AbortSignal;
+  /** Two thirds of a TTL after the last answered heartbeat was sent, in ms from now. */
+  readonly leftMs: () => number;
+  readonly ttlMs: number;
+}
+
+export interface JobOptions {
+  readonly guardian: Guardian;
+  readonly kept: Kept;
+  readonly argv: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly interrupts: Interrupts;
+  readonly output: Output;
+  /** From SIGTERM to SIGKILL where the hold lives on, ms. */
+  readonly killAfterMs: number;
+  readonly maxHoldMs?: number | undefined;
+  /** Calls its argument when somebody asks for the hold; `breakInMs` says when it is taken, if it is. */
+  readonly onAsked?: (asked: (why: string, breakInMs: number | undefined) => void) => void;
+}
+
+/** @returns how the job ended; nothing of it runs any more if it was stopped */
+export async function runJob(options: JobOptions): Promise<Ending> {
+  const { guardian, kept, argv, env, interrupts, output, killAfterMs, maxHoldMs } = options;
+  const stopping = (why: string): void => output.tell('stopping', `${why}: stopping the job`, { why });
+  const ending = guardian.run({ argv, env, bounds: boundsOf(kept), killAfterMs, stopping });
+  const stop = (why: string, withinMs: number): void => guardian.stop(why, sinceBootMs() + withinMs);
+
+  const looking = setInterval(() => guardian.keep(boundsOf(kept)), kept.ttlMs / LOOKS_PER_TTL);
+  const lost = (): void => {
+    clearInterval(looking); // the last bounds stand
+    stop(`the hold is gone (${(kept.signal.reason as Error).message})`, kept.ttlMs / KILL_PER_TTL);
+  };
+  kept.signal.addEventListener('abort', lost, { once: true });
+  if (kept.signal.aborted) lost();
+  options.onAsked?.((why, breakInMs = Infinity) => stop(why, Math.min(killAfterMs, Math.max(SOON_MS, breakInMs / 2))));
+  const longest =
+    maxHoldMs === undefined
+      ? undefined
+      : setTimeout(() => stop(`it has run for ${showDuration(maxHoldMs)}, the longest hold`, killAfterMs), maxHoldMs);
+  interrupts.passTo((signal) => guardian.signal(signal));
+  try {
+    return await ending;
+  } finally {
+    clearInterval(looking);
+    clearTimeout(longest);
+    kept.signal.removeEventListener('abort', lost);
+  }
+}
+
+function boundsOf(kept: Kept): Bounds {
+  const termAt = sinceBootMs() + kept.leftMs();
+  return { termAt, killAt: termAt + kept.ttlMs / KILL_PER_TTL };
+}
+
+/** @returns the exit code; where the job died of a signal that ends commands, this process does too */
+export function endAs(ending: Ending, output: Output): number {
+  switch (ending.kind) {
+    case 'stopped':
+      output.tell('stopped', `the job was stopped: ${ending.why}`, { why: ending.why, exitCode: EXIT.lost });
+      return EXIT.lost;
+    case 'failed':
+      output.tell('failed', `the job cannot be started: ${ending.sentence}`, { code: ending.code });
+      return ending.code === 'ENOENT' ? EXIT.notFound : EXIT.notExecutable;
+    case 'ended':
+      return ending.signal === null ? (ending.code ?? EXIT.unexpected) : diesOf(ending.signal);
+  }
+}

@@ -1,0 +1,141 @@
+/**
+ * `postern lock` when the lock may be lost: the job is dead before the heir is granted, whatever has happened to the
+ * command. Who is granted next is told by another replica; whether a process of the job still runs, by the system.
+ */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { groupLives } from '../../src/command/process/group.js';
+import { eventually } from '../support/eventually.js';
+import { rounds } from '../support/scene.js';
+import { startPair, startReplica, type Pair } from '../support/start-gateway.js';
+import { freshRoot, startZooKeeper } from '../support/start-zookeeper.js';
+import { startTcpProxy } from '../support/zookeeper/tcp-proxy.js';
+import { childrenOf, LONG_MS, runCommand, runs, STUBBORN, type Run } from './run-command.js';
+
+const TTL = ['--ttl', '3s'];
+/** Two processes that end by SIGKILL only: the one that is named, and one that it has started. */
+const FAMILY = [
+  'sh',
+  '-c',
+  'trap "" TERM; (while :; do sleep 0.05; done) & echo "pid $$"; while :; do sleep 0.05; done',
+];
+
+let pair: Pair;
+beforeAll(async () => {
+  pair = await startPair();
+});
+afterAll(() => pair[Symbol.asyncDispose]());
+
+interface Held {
+  run: Run;
+  /** The process group of the job. */
+  group: number;
+  fencingToken: number;
+}
+
+async function hold(name: string, url = pair.a.url): Promise<Held> {
+  const run = runCommand(['lock', name, ...TTL, '--json', '--', ...FAMILY], { url });
+  const group = await run.job();
+  const fencingToken = Number(/"fencingToken":(\d+)/.exec(run.stderr)?.[1]);
+  return { run, group, fencingToken };
+}
+
+/** Waits in line behind it; fails if anything of the job runs at the moment at which the heir is granted. */
+async function inherit(name: string, { group, fencingToken }: Held, when: () => unknown): Promise<void> {
+  const lease = await pair.b.createLease({ ttlMs: 4_000 });
+  const body = { waitMs: 30_000 };
+  const granted = pair.b
+    .expect(200, 'POST', `/v1/locks/${name}/acquire`, { ...lease, body })
+    .then((grant: { fencingToken: number }) => ({ grant, survived: groupLives(group) }));
+  await pair.b.untilWaiting(name, 1);
+  await when();
+  const { grant, survived } = await granted;
+  expect(survived, 'the job runs although another one holds the lock').toBe(false);
+  expect(grant.fencingToken).toBeGreaterThan(fencingToken);
+  await pair.b.endLease(lease);
+}
+
+describe('postern lock, when the lock may be lost', { timeout: LONG_MS * 2 }, () => {
+  it(
+    'kills all of the job before the heir is granted, when nothing comes through any more',
+    { timeout: LONG_MS * rounds(10) },
+    async () => {
+      const round = async (index: number): Promise<void> => {
+        const proxy = await startTcpProxy({ port: Number(new URL(pair.a.url).port), framed: false });
+        try {
+          const held = await hold(`cut-${index}`, `http://${proxy.connectString}`);
+          await inherit(`cut-${index}`, held, () => proxy.suspend());
+          expect(await held.run.code()).toBe(76);
+          expect(held.run.stderr).toContain('no heartbeat');
+        } finally {
+          await proxy.stop();
+        }
+      };
+      const all = Array.from({ length: rounds(10) }, (_, index) => index);
+      for (let first = 0; first < all.length; first += 5) await Promise.all(all.slice(first, first + 5).map(round));
+    },
+  );
+
+  it('ends the job when the command is killed', async () => {
+    const held = await hold('command-killed');
+    await inherit('command-killed', held, () => held.run.child.kill('SIGKILL'));
+    await eventually('the guardian has gone', () => !groupLives(held.group));
+  });
+
+  it('gives a job whose command is killed the time to end by itself', async () => {
+    const job = ['sh', '-c', 'trap "echo tidied; exit 0" TERM; echo "pid $$"; while :; do sleep 0.05; done'];
+    const run = runCommand(['lock', 'killed-politely', ...TTL, '--', ...job], { url: pair.a.url });
+    const pid = await run.job();
+    run.child.kill('SIGKILL');
+    await run.untilSays(/tidied/);
+    await eventually('the job has ended', () => !runs(pid));
+  });
+
+  it('ends the job before the heir is granted when the command is stopped, and exits with 76 when it goes on', async () => {
+    const held = await hold('command-stopped');
+    await inherit('command-stopped', held, () => held.run.child.kill('SIGSTOP'));
+    held.run.child.kill('SIGCONT');
+    expect(await held.run.code()).toBe(76);
+  });
+
+  it('goes on when the command was stopped for a moment only', async () => {
+    const run = runCommand(['lock', 'moment', ...TTL, '--', 'sh', '-c', 'echo "pid $$"; sleep 5; echo done'], {
+      url: pair.a.url,
+    });
+    await run.job();
+    run.child.kill('SIGSTOP');
+    setTimeout(() => run.child.kill('SIGCONT'), 500);
+    expect(await run.code()).toBe(0);
+    expect(run.stdout).toContain('done');
+  });
+
+  it('kills the job and exits with 76 when the guardian is killed', async () => {
+    const held = await hold('guardian-killed');
+    const [guardian] = childrenOf(held.run.pid);
+    process.kill(guardian as number, 'SIGKILL');
+    expect(await held.run.code()).toBe(76);
+    expect(held.run.stderr).toContain('the guardian has died');
+    await eventually('the job is dead', () => !groupLives(held.group));
+  });
+
+  it('kills the job when the gateway answers and its ZooKeeper hangs', async () => {
+    await using zookeeper = await startZooKeeper();
+    await using replica = await startReplica({ zookeeper: zookeeper.connectString, root: freshRoot() });
+    const run = runCommand(['lock', 'held', ...TTL, '--', ...STUBBORN], { url: replica.url });
+    const pid = await run.job();
+    zookeeper.pause();
+    try {
+      expect(await run.code()).toBe(76);
+      expect(runs(pid)).toBe(false);
+      const other = runCommand(['lock', 'other', '--busy', 'fail', '--timeout', '1s', '--', 'echo', 'ran'], {
+        url: replica.url,
+      });
+      expect(await other.code()).toBe(75);
+      expect(other.stdout).toBe('');
+    } finally {
+      zookeeper.resume();
+    }
+    await eventually('the lock is free', async () => (await replica.showLock('held')).holderCount === 0, {
+      withinMs: LONG_MS,
+    });
+  });
+});

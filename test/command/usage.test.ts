@@ -1,0 +1,135 @@
+/** What `postern` says of wrong usage, of a gateway that is not there, and of a key that may not; and its help. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { spawnSync } from 'node:child_process';
+import { execPath } from 'node:process';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ENTRIES } from '../../src/command/table.js';
+import { makeApiKeys } from '../support/http/api-keys.js';
+import { freePort } from '../support/free-port.js';
+import { startReplica, type Replica } from '../support/start-gateway.js';
+import { LONG_MS, MAIN, runCommand } from './run-command.js';
+
+let replica: Replica;
+let dir: string;
+beforeAll(async () => {
+  replica = await startReplica();
+  dir = await mkdtemp(join(tmpdir(), 'postern-command-'));
+});
+afterAll(async () => {
+  await replica[Symbol.asyncDispose]();
+  await rm(dir, { recursive: true, force: true });
+});
+
+describe('wrong usage', { timeout: LONG_MS }, () => {
+  it.each([
+    ['no subcommand', [], 'usage: postern SUBCOMMAND'],
+    ['a subcommand that there is not', ['lokc', 'a'], '"lock" is near'],
+    ['no name', ['lock', '--', 'true'], 'NAME is missing'],
+    ['no job', ['lock', 'a'], 'it stands behind --'],
+    ['a job without --', ['lock', 'a', 'true'], 'the command to run stands behind --'],
+    ['an option that there is not', ['lock', 'a', '--wiat', '5m', '--', 'true'], 'no option --wiat; --wait is near'],
+    ['an option without its value', ['lock', 'a', '--wait', '--', 'true'], '--wait'],
+    ['a switch with a value', ['lock', 'a', '--json=yes', '--', 'true'], '--json takes no value'],
+    ['an option twice', ['lock', 'a', '--wait', '1s', '--wait', '2s', '--', 'true'], '--wait is given twice'],
+    ['a duration without its unit', ['lock', 'a', '--wait', '5', '--', 'true'], '--wait is "5"; it must be a duration'],
+    ['a choice that there is not', ['lock', 'a', '--busy', 'no', '--', 'true'], '--busy is "no"; it must be one of'],
+    ['a name that no gateway takes', ['lock', 'a/b', '--', 'true'], 'NAME is "a/b"'],
+    ['a TTL that the gateway does not take', ['lock', 'a', '--ttl', '9h', '--', 'true'], 'ttlMs'],
+    ['an address that is none', ['lock', 'a', '--url', 'nowhere', '--', 'true'], '--url is "nowhere"'],
+    ['a namespace that is none', ['lock', 'a', '--namespace', 'x/y', '--', 'true'], '--namespace is "x/y"'],
+    ['half a certificate', ['lock', 'a', '--cert-file', MAIN, '--', 'true'], '--key-file'],
+  ])('exits with 64, says so and runs nothing: %s', async (_what, words, says) => {
+    const run = runCommand(words, { url: replica.url });
+    expect(await run.code()).toBe(64);
+    expect(`${run.stderr}${words.length === 0 ? run.stdout : ''}`).toContain(says);
+    if (words.length > 0) expect(run.stdout).toBe('');
+  });
+
+  it('names the variable that is wrong', async () => {
+    const run = runCommand(['lock', 'a', '--', 'true'], { settings: { POSTERN_URL: 'ftp://x' } });
+    expect(await run.code()).toBe(64);
+    expect(run.stderr).toContain('POSTERN_URL is "ftp://x"');
+  });
+
+  it('says with --json in one line what is wrong', async () => {
+    const run = runCommand(['lock', 'a', '--wait', 'long', '--json', '--', 'true']);
+    expect(await run.code()).toBe(64);
+    expect(JSON.parse(run.stderr)).toMatchObject({ event: 'failed', exitCode: 64 });
+  });
+});
+
+describe('no gateway', { timeout: LONG_MS }, () => {
+  it('exits with 69, and says which address was tried and why it failed', async () => {
+    const url = `http://127.0.0.1:${await freePort()}`;
+    const run = runCommand(['lock', 'nobody', '--timeout', '300ms', '--', 'echo', 'ran'], { url });
+    expect(await run.code()).toBe(69);
+    expect(run.stderr).toContain(url);
+    expect(run.stderr).toContain('ECONNREFUSED');
+    expect(run.stdout).toBe('');
+  });
+
+  it('exits with 69 when what answers there has no locks, and not as if somebody else had it', async () => {
+    const run = runCommand(['lock', 'wrong', '--busy', 'skip', '--', 'echo', 'ran'], { url: `${replica.url}/gateway` });
+    expect(await run.code()).toBe(69);
+    expect(run.stdout).toBe('');
+  });
+});
+
+describe('credentials', { timeout: LONG_MS }, () => {
+  it('exits with 77 when the file of the key cannot be read, and names the variable', async () => {
+    const settings = { POSTERN_API_KEY_FILE: join(dir, 'none') };
+    const run = runCommand(['lock', 'a', '--', 'true'], { url: replica.url, settings });
+    expect(await run.code()).toBe(77);
+    expect(run.stderr).toContain('POSTERN_API_KEY_FILE is');
+    expect(run.stderr).toContain('cannot be read (ENOENT)');
+  });
+
+  it('exits with 77, also to skip, when the key is wrong or lacks the scope, which is named', async () => {
+    await using keys = await makeApiKeys({ reader: { default: ['read'] }, cron: { default: ['use', 'read'] } });
+    await using guarded = await startReplica({ settings: { POSTERN_AUTH_FILE: keys.file } });
+    const secrets = { reader: keys.as('reader', guarded.url).key, cron: keys.as('cron', guarded.url).key };
+    for (const [key, says] of [
+      ['', 'credential'],
+      ['wrong', 'credential'],
+      [secrets.reader, 'the scope "use"'],
+    ] as const) {
+      const settings = { POSTERN_API_KEY: key };
+      const run = runCommand(['lock', 'mine', '--busy', 'skip', '--', 'echo', 'ran'], { url: guarded.url, settings });
+      expect(await run.code()).toBe(77);
+      expect(run.stderr).toContain(says);
+      expect(run.stdout).toBe('');
+    }
+    const file = join(dir, 'api-key');
+    await writeFile(file, `${secrets.cron}\n`, { mode: 0o600 });
+    for (const [words, settings] of [
+      [['--api-key-file', file], undefined],
+      [[], { POSTERN_API_KEY_FILE: file }],
+      [[], { POSTERN_API_KEY: secrets.cron }],
+    ] as const) {
+      const run = runCommand(['lock', 'mine', ...words, '--', 'echo', 'ran'], {
+        url: guarded.url,
+        ...(settings && { settings }),
+      });
+      expect(await run.code()).toBe(0);
+      expect(run.stdout).toBe('ran\n');
+    }
+  });
+});
+
+describe('help', { timeout: LONG_MS }, () => {
+  it('lists every subcommand, and explains each', () => {
+    const ask = (...words: string[]): string =>
+      spawnSync(execPath, [MAIN, ...words], { encoding: 'utf8', env: {} }).stdout;
+    const all = ask('--help');
+    for (const { command } of ENTRIES) {
+      expect(all).toContain(`  ${command.name} `);
+      const own = ask(...command.name.split(' '), '--help');
+      expect(own).toContain(`usage: postern ${command.name}`);
+      for (const name of Object.keys(command.options)) expect(own).toContain(`--${name}`);
+      expect(own).toContain('64');
+    }
+    expect(ask('--version')).toMatch(/^\d+\.\d+\.\d+\n$/);
+  });
+});
