@@ -119,6 +119,7 @@ test(
     await b.expect(200, 'POST', `/v1/transactions/${transactionId}/abort`, { body: {} });
     const etag = (await b.call('GET', '/v1/config/key')).headers['etag'] as string;
     await b.expect(201, 'PUT', '/v1/config/made', { body: 'now', headers: { 'content-type': 'text/plain' } });
+    const { fencingToken } = await b.hold('writes', await b.createLease({ ttlMs: LONG_MS }));
     await expectPast();
 
     const asked = Promise.all([
@@ -133,12 +134,16 @@ test(
         headers: { 'content-type': 'text/plain', 'if-match': etag },
       }),
       a.call('DELETE', '/v1/config/made'),
+      a.call('PUT', '/v1/config/guarded', {
+        body: 'by its holder',
+        headers: { 'content-type': 'text/plain', guard: `lock=writes;token=${fencingToken}` },
+      }),
     ]);
     let answered = false;
     void asked.then(() => (answered = true));
     await throughout('nothing is answered that no quorum knows', () => !answered);
     ensemble.rejoin(old.id);
-    const [key, counter, barrier, transaction, limit, put, deleted] = await asked;
+    const [key, counter, barrier, transaction, limit, put, deleted, guarded] = await asked;
     expect(key.body).toMatch(/^newe?r?$/);
     expect(counter.body).toMatchObject({ value: 2 });
     expect(barrier.body).toMatchObject({ raised: true });
@@ -147,6 +152,7 @@ test(
     expect((await b.expect(200, 'GET', '/v1/semaphores/permits')) as object).toMatchObject({ limit: 3 });
     expect(put.status).toBe(200);
     expect(deleted.status).toBe(204);
+    expect(guarded.status).toBe(201);
     expect((await b.call('GET', '/v1/config/made')).status).toBe(404);
   },
 );
