@@ -20,7 +20,7 @@ const STEPS = [
   { name: 'format', args: [bin('prettier', 'bin', 'prettier.cjs'), '--check', '--log-level=warn', '.'] },
   { name: 'contract lints clean', args: [bin('@redocly', 'cli', 'bin', 'cli.js'), 'lint', 'openapi.yaml'] },
   { name: 'the bundled contract and its types are current', args: [script('generate-contract.mjs'), '--check'] },
-  { name: "README's settings are current", args: [script('settings-table.mjs'), '--check'] },
+  { name: 'the table of settings is current', args: [script('settings-table.mjs'), '--check'] },
   { name: 'the script of the CronJob is current', args: [script('cronjob-example.mjs'), '--check'] },
   { name: 'the dashboard is current', args: [script('dashboard.mjs'), '--check'] },
 ];
