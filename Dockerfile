@@ -18,7 +18,7 @@ COPY package.json package-lock.json ./
 RUN npm ci --ignore-scripts --no-audit --no-fund
 COPY tsconfig.json tsconfig.build.json openapi.yaml ./
 COPY src src
-RUN npm run build && rm dist/.tsbuildinfo
+RUN npm run build:gateway && rm dist/.tsbuildinfo
 
 FROM ${RUNTIME_IMAGE}
 LABEL org.opencontainers.image.title="Postern" \

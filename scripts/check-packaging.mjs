@@ -1,5 +1,5 @@
 /**
- * `node scripts/check-packaging.mjs`: image, compose file, chart, pages, dashboard and alerts, on a machine without a
+ * `node scripts/check-packaging.mjs`: image, package, compose file, chart, pages, dashboard and alerts, on a machine without a
  * container engine and without a cluster. Part of `.ci/run`; it needs Go, Python and Debian's package archive, which
  * `npm test` never does.
  *
@@ -18,6 +18,7 @@ try {
 
 // What follows stands on the packages.
 const { chartChecks } = await import('./packaging/chart-checks.mjs');
+const { clientChecks } = await import('./packaging/client-checks.mjs');
 const { composeChecks } = await import('./packaging/compose-checks.mjs');
 const { imageChecks } = await import('./packaging/image-checks.mjs');
 const { pageChecks } = await import('./packaging/page-checks.mjs');
@@ -29,6 +30,7 @@ const { getAhead } = await import('./packaging/tools.mjs');
 
 const CHECKS = [
   ...imageChecks,
+  ...clientChecks,
   ...composeChecks,
   ...monitoringChecks,
   ...chartChecks,

@@ -1,4 +1,5 @@
 /** `postern/client`: what a program imports. */
+/// <reference lib="esnext.disposable" preserve="true" />
 export { Postern, type RequestOptions } from './postern.js';
 export type { PosternOptions, TlsOptions } from './options.js';
 export { HoldLostError, PosternError, type LossCause, type PosternErrorOptions } from './errors.js';
