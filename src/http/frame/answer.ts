@@ -49,11 +49,13 @@ export function prepareAnswer(
   let text = bodyOf(answer);
   const headers = headersOf(answer, text, common);
   const { status, isShared = false } = answer;
+  // With one byte per character it is ASCII: the same bytes as Latin-1, to which V8 need not convert it.
+  const encoding = headers['Content-Length'] === text?.length ? 'latin1' : 'utf8';
   return {
     bytes: isShared || text === undefined ? 0 : text.length,
     send() {
       response.writeHead(status, headers);
-      response.end(text);
+      response.end(text, encoding);
       // A connection keeps its latest response alive, and with it everything that the listeners capture.
       text = undefined;
     },
