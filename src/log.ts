@@ -8,7 +8,7 @@
  * | info | start, stop, changes of state; one line per request; administrative acts (unless `silent`) | many |
  * | debug | probes and scrapes, steps of a recipe | off |
  */
-import { destination, pino, type DestinationStream, type Logger } from 'pino';
+import { destination, pino, symbols, type DestinationStream, type Logger } from 'pino';
 import type { Config } from './config.js';
 
 export type { Logger };
@@ -64,6 +64,21 @@ export function createLog({ logLevel }: Pick<Config, 'logLevel'>, stream?: Desti
   // Bytes, because their length is known: for a string, the destination would recount its whole buffer at every line.
   const lines = { write: (line: string) => void (output as unknown as Bytes).write(Buffer.from(line)) };
   return { logger: pino(options, lines), flush: () => flushSync(output) };
+}
+
+/**
+ * For what is logged at every request: the logger's own way, member by member, takes twice as long.
+ * @param members as JSON, without the braces; level and time come before them, the message after them
+ */
+export type LogMembers = (level: 'info' | 'debug', members: string, message: string) => void;
+
+/** Writes where this logger does, at the levels that it does now. */
+export function membersLog(logger: Logger): LogMembers {
+  const { [symbols.streamSym]: stream } = logger as Logger & { [symbols.streamSym]: DestinationStream };
+  const isEnabled = { info: logger.isLevelEnabled('info'), debug: logger.isLevelEnabled('debug') };
+  return (level, members, message) => {
+    if (isEnabled[level]) stream.write(`{"level":"${level}"${timestamp()},${members},"msg":"${message}"}\n`);
+  };
 }
 
 function flushSync(output: ReturnType<typeof destination>): void {

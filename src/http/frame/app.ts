@@ -9,7 +9,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Config } from '../../config.js';
 import { ClientGoneError, PosternError } from '../../errors.js';
-import type { Logger } from '../../log.js';
+import { membersLog, type Logger } from '../../log.js';
 import type { Metrics } from '../../metrics/metrics.js';
 import type { Clock } from '../../time.js';
 import { prepareAnswer, writeAnswer, type PreparedAnswer } from './answer.js';
@@ -118,7 +118,7 @@ class Frame {
   constructor(options: AppOptions, intake: Intake) {
     this.#options = options;
     this.#intake = intake;
-    this.#recorders = { ...options, audit: auditLog(options.logger) };
+    this.#recorders = { ...options, log: membersLog(options.logger), audit: auditLog(options.logger) };
     this.#open = new OpenCalls(options.authentication, options.draining);
     standstill.watch();
   }
