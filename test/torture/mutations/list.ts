@@ -133,9 +133,9 @@ export const MUTATIONS: readonly Mutation[] = [
       {
         file: 'recipes/queue/ack/acknowledge.ts',
         find: `{ type: 'delete', path: recordPath(path), version: claim.version },
-        { type: 'delete', path },`,
+      { type: 'delete', path },`,
         replace: `{ type: 'delete', path: recordPath(path), version: Math.min(-1, claim.version) },
-        { type: 'delete', path },`,
+      { type: 'delete', path },`,
       },
     ],
     faults: 'takeover',

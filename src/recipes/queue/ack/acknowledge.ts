@@ -7,8 +7,9 @@ import { tryWithoutSession, type Tried } from '../../../leases/without-session.j
 import type { Awaited } from '../../../time.js';
 import { isReason, NoReplyError, orUnknown } from '../../../zookeeper/errors.js';
 import type { LeaseSession } from '../../../zookeeper/lease-session.js';
+import { ANY_VERSION } from '../../../zookeeper/operations.js';
 import { OwnedTransaction } from '../../../zookeeper/owned-transaction.js';
-import { claimPath, recordPath } from '../claim/entry.js';
+import { AS_MADE, claimPath, recordPath } from '../claim/entry.js';
 import type { Queue } from '../queue.js';
 import { MESSAGES_AT_ONCE } from '../transactions.js';
 import { Nacks } from './nacks.js';
@@ -69,7 +70,11 @@ export async function acknowledge(
   return results;
 }
 
-/** All of them in one transaction that other requests share, as is usual: nobody has lost a claim. */
+/**
+ * All of them in one transaction that other requests share, as is usual: nobody has lost a claim. It may arrive when
+ * the client has given it up, and has done something newer with the claim at another replica: so only claims as they
+ * were made (protocol C35).
+ */
 async function acknowledgeTogether(
   queue: Queue,
   lease: Lease,
@@ -78,18 +83,23 @@ async function acknowledgeTogether(
 ): Promise<Tried> {
   if (open.length === 0 || open.length > MESSAGES_AT_ONCE) return 'not-done';
   return tryWithoutSession(queue.control, lease, awaited, async (zk) => {
-    await zk.multi(transactionOf(queue, open).operations);
+    await zk.multi(transactionOf(queue, open, AS_MADE).operations);
     return true;
   });
 }
 
-function transactionOf(queue: Queue, open: readonly Settling[]): OwnedTransaction<'queue' | Settling> {
+/** @param version of the claims' own nodes; any, unless it is given */
+function transactionOf(
+  queue: Queue,
+  open: readonly Settling[],
+  version = ANY_VERSION,
+): OwnedTransaction<'queue' | Settling> {
   const transaction = new OwnedTransaction<'queue' | Settling>().add('queue', queue.paths.exists);
   for (const settling of open) {
     const { claim, path } = settling;
     transaction.add(
       settling,
-      { type: 'delete', path: claimPath(path) },
+      { type: 'delete', path: claimPath(path), version },
       { type: 'delete', path: recordPath(path), version: claim.version },
       { type: 'delete', path },
     );

@@ -64,6 +64,12 @@ export function deliveriesOf({ message, claims }: Pick<Entry, 'message' | 'claim
   return (message?.header.n ?? 0) + (claims === undefined ? 0 : claims + 1);
 }
 
+/**
+ * The version of a claim's own node that nobody has written since: a claim that is prolonged, or found by a repetition
+ * of its request, is.
+ */
+export const AS_MADE = 0;
+
 /** What a claim's node says. */
 export interface ClaimRecord {
   /** Random per try: finds the claim again when the reply was lost. */

@@ -19,7 +19,7 @@ import { OwnedTransaction } from '../../../zookeeper/owned-transaction.js';
 import { encodeClaimId } from './id.js';
 import type { Ticket } from './order.js';
 import type { ClaimTerms, Delivered, Demand } from './demand.js';
-import { claimPath, decodeClaim, deliveriesOf, encodeClaim, recordPath, type Entry } from './entry.js';
+import { AS_MADE, claimPath, decodeClaim, deliveriesOf, encodeClaim, recordPath, type Entry } from './entry.js';
 import type { Queue } from '../queue.js';
 import { QueueGoneError } from '../gone.js';
 
@@ -37,11 +37,6 @@ export interface Claimed {
 export type Outcome = 'made' | 'none' | 'turn-lost' | 'out-of-order';
 
 const EMPTY = Buffer.alloc(0);
-/**
- * Of a claim's own node that nobody has written since: a claim that is prolonged, or found by a repetition of its
- * request, is.
- */
-const AS_MADE = 0;
 
 /** @throws QueueGoneError; LeaseExpiredError, NoReplyError: then nothing is claimed, or it is for `takeBackLater` */
 export async function takeClaims(

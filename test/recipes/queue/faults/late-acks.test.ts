@@ -39,6 +39,43 @@ test('an acknowledgement that ZooKeeper hears of late does nothing to a message 
   expect(await queueOf(b, 'work')).toMatchObject({ depth: 0 });
 });
 
+test.each(['prolonged', 'answered to a repeated request'])(
+  'an acknowledgement that was given up, and that ZooKeeper hears of late, does nothing to a claim that was %s since (C35)',
+  async (how) => {
+    const root = freshRoot();
+    await using cuttable = await startCuttable({ root });
+    await using b = await startReplica({ root });
+    const { replica: a, proxy } = cuttable;
+    await configure(b, 'work');
+    await pushBodies(b, 'work', [1]);
+    const lease = await a.createLease({ ttlMs: TTL_MS });
+    const terms = { requestId: 'once', claimMs: TTL_MS };
+    const claims = await claim(a, 'work', lease, terms);
+    const gone = new AbortController();
+    proxy.suspend(); // what A sends from here on arrives later
+    const left = a
+      .call('POST', '/v1/queues/work/ack', {
+        body: { claimIds: claims.map(({ claimId }) => claimId) },
+        leaseToken: lease.leaseToken,
+        signal: gone.signal,
+      })
+      .catch(() => 'left');
+    await eventually('A has sent it, which takes more than pings', () => proxy.heldBytes('toZooKeeper') > 100);
+    gone.abort();
+    expect(await left).toBe('left');
+    if (how === 'prolonged')
+      expect(await settle(b, 'work', { op: 'extend', claimMs: TTL_MS }, lease, claims)).toMatchObject([
+        { status: 200 },
+      ]);
+    else expect(await claim(b, 'work', lease, terms)).toMatchObject(claims.map(({ claimId }) => ({ claimId })));
+    proxy.heal();
+    await a.createLease({ ttlMs: TTL_MS }); // behind it
+    expect(await queueOf(a, 'work')).toMatchObject({ depth: 1, claimed: 1 });
+    expect(await settle(b, 'work', 'ack', lease, claims)).toMatchObject([{ status: 200 }]);
+    expect(await queueOf(b, 'work')).toMatchObject({ depth: 0 });
+  },
+);
+
 test('an acknowledgement leaves the session of its lease with the replica that uses it', async () => {
   await using pair = await startPair();
   const { a, b } = pair;
