@@ -11,7 +11,7 @@ export const EXIT = {
   noGateway: 69,
   /** What the gateway answered is not understood. */
   unexpected: 70,
-  /** Not acquired in time. */
+  /** Not acquired in time, or not served. */
   notAcquired: 75,
   /** The hold was lost or taken back, and the job was stopped. */
   lost: 76,
@@ -32,7 +32,7 @@ export const EXIT_MEANINGS: readonly (readonly [ExitCode, string])[] = [
   [EXIT.usage, 'wrong usage; the message names the flag or the argument'],
   [EXIT.noGateway, 'no gateway answered; the message names the address that was tried, and why it failed'],
   [EXIT.unexpected, 'an answer was not understood'],
-  [EXIT.notAcquired, 'not acquired in time'],
+  [EXIT.notAcquired, 'not acquired in time, or not served: it may be tried again later'],
   [EXIT.lost, 'the hold was lost, taken back or held for too long, and the job was stopped'],
   [EXIT.noPermission, 'the credential is missing, unreadable or wrong, or lacks the scope that the message names'],
   [EXIT.notExecutable, 'the job cannot be executed'],

@@ -13,8 +13,8 @@ const sleeper = new Int32Array(new SharedArrayBuffer(4));
 export class OutputClosed extends Error {}
 
 /** @throws OutputClosed */
-function write(descriptor: number, text: string): void {
-  let rest: Uint8Array = Buffer.from(text);
+function write(descriptor: number, content: string | Uint8Array): void {
+  let rest: Uint8Array = Buffer.from(content);
   while (rest.length > 0) {
     try {
       rest = rest.subarray(writeSync(descriptor, rest));
@@ -39,6 +39,11 @@ export class Output {
   /** As it is, without a line end of its own. */
   raw(text: string): void {
     write(STDOUT, text);
+  }
+
+  /** The same of what need not be text. */
+  bytes(content: Uint8Array): void {
+    write(STDOUT, content);
   }
 
   /** What happens meanwhile, on standard error. */

@@ -4,10 +4,9 @@ import { helpOf, helpOfAll, usage } from './arguments/help.js';
 import type { Command, CommonValues, Entry } from './arguments/command.js';
 import { EXIT, Failure, UsageError } from './exit.js';
 import { Output, OutputClosed } from './output.js';
-import { ENTRIES } from './table.js';
+import { COMMANDS, ENTRIES } from './table.js';
 
 const { argv } = process;
-const COMMANDS = ENTRIES.map(({ command }) => command);
 
 async function run(words: readonly string[], output: Output): Promise<number> {
   const [first] = words;

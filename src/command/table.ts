@@ -1,5 +1,29 @@
 /** All subcommands, in the order of the help. */
-import { entry, type Entry } from './arguments/command.js';
-import { lock } from './commands/lock.js';
+import { entry, type Command, type Entry } from './arguments/command.js';
+import * as config from './commands/config.js';
+import { elect, lock } from './commands/lock.js';
+import * as names from './commands/names.js';
+import * as queue from './commands/queue.js';
+import { completion, doctor } from './commands/self.js';
 
-export const ENTRIES: readonly Entry[] = [entry(lock, async () => (await import('./jobs/lock.js')).lock)];
+export const ENTRIES: readonly Entry[] = [
+  entry(lock, async () => (await import('./jobs/lock.js')).lock),
+  entry(elect, async () => (await import('./jobs/elect.js')).elect),
+  entry(queue.push, async () => (await import('./plain/queue.js')).push),
+  entry(queue.work, async () => (await import('./jobs/work.js')).work),
+  entry(queue.peek, async () => (await import('./plain/queue.js')).peek),
+  entry(queue.redrive, async () => (await import('./plain/queue.js')).redrive),
+  entry(config.get, async () => (await import('./plain/config.js')).get),
+  entry(config.put, async () => (await import('./plain/config.js')).put),
+  entry(config.watch, async () => (await import('./plain/config.js')).watch),
+  entry(names.ls, async () => (await import('./plain/names.js')).ls),
+  entry(names.show, async () => (await import('./plain/names.js')).show),
+  entry(names.revoke, async () => (await import('./plain/names.js')).revoke),
+  entry(doctor, async () => (await import('./doctor/doctor.js')).doctor),
+  entry(completion, async () => {
+    const module = await import('./completion/completion.js');
+    return (given) => module.completion(given, COMMANDS);
+  }),
+];
+
+export const COMMANDS: readonly Command[] = ENTRIES.map((each) => each.command);

@@ -4,8 +4,8 @@ import { COMMON, type Argument, type Command } from './command.js';
 import type { Option, Options } from './option.js';
 
 const COLUMNS = 100;
-/** What only subcommands that wait or run a job end with. */
-const OF_JOBS: readonly number[] = [EXIT.notAcquired, EXIT.lost, EXIT.notExecutable, EXIT.notFound];
+/** What only subcommands that run a job end with. */
+const OF_JOBS: readonly number[] = [EXIT.lost, EXIT.notExecutable, EXIT.notFound];
 
 /** The first line: what is typed. */
 export function usage(command: Command): string {

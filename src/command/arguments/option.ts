@@ -63,18 +63,25 @@ export function file(sentence: string): Option<string | undefined> {
   return { ...text('FILE', sentence), file: true };
 }
 
+export interface Range {
+  readonly min: number;
+  readonly max: number;
+}
+
+export function integer(sentence: string, range: Range): Option<number | undefined>;
+export function integer(sentence: string, range: Range & { fallback: number }): Option<number>;
 export function integer(
   sentence: string,
-  { min, max, fallback }: { min: number; max: number; fallback: number },
-): Option<number> {
+  { min, max, fallback }: Range & { fallback?: number },
+): Option<number | undefined> {
+  const inside = (number: number): boolean => number >= min && number <= max;
   return {
     placeholder: 'NUMBER',
     sentence,
     expected: `a whole number from ${min} to ${max}`,
-    read: (given) =>
-      /^-?\d+$/.test(given) && Number(given) >= min && Number(given) <= max ? Number(given) : undefined,
+    read: (given) => (/^-?\d{1,15}$/.test(given) && inside(Number(given)) ? Number(given) : undefined),
     absent: fallback,
-    fallback: String(fallback),
+    ...(fallback !== undefined && { fallback: String(fallback) }),
   };
 }
 

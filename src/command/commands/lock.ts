@@ -1,6 +1,6 @@
 /** Subcommands that run a job under a hold. */
 import { command } from '../arguments/command.js';
-import { choice, duration, patience, text } from '../arguments/option.js';
+import { choice, duration, patience, text, toggle } from '../arguments/option.js';
 
 /** How a job under a hold is run, for each subcommand that runs one. */
 export const JOB_OPTIONS = {
@@ -43,6 +43,11 @@ export const LOCK_OPTIONS = {
     ['wait', 'fail', 'skip'],
     'wait',
   ),
+  shared: toggle(
+    'Take the read-write lock NAME as a reader, together with others. The plain lock NAME is another one.',
+  ),
+  exclusive: toggle('Take the read-write lock NAME as its only writer.'),
+  permits: text('COUNT/LIMIT', 'Take so many permits of the semaphore NAME, on whose limit all callers agree.'),
   ...JOB_OPTIONS,
 };
 
@@ -57,7 +62,26 @@ ${JOB_DESCRIPTION}`,
   runs: true,
   examples: [
     'postern lock backup --wait 5m --ttl 15s -- ./backup.sh',
+    'postern lock api --permits 2/5 -- ./call.sh',
     'postern lock nightly --busy skip -- ./report.sh      # in the crontabs of ten machines',
   ],
+  exits: JOB_EXITS,
+});
+
+export const elect = command({
+  name: 'elect',
+  summary: 'Run a command while leading an election',
+  description: `Stands for election, runs the job behind "--" when it leads, and resigns when the job has ended.
+
+${JOB_DESCRIPTION}`,
+  arguments: [{ name: 'NAME', sentence: 'the election' }],
+  options: {
+    value: text('TEXT', 'What observers see of the leader, such as its address.'),
+    wait: patience('How long to wait to lead, or forever. Default: forever.'),
+    again: toggle('Stand again when the lead was lost and the job stopped, in place of exiting with 76.'),
+    ...JOB_OPTIONS,
+  },
+  runs: true,
+  examples: ['postern elect writer --value "$POD_IP:8080" --again -- ./server'],
   exits: JOB_EXITS,
 });

@@ -1,12 +1,12 @@
 /** From a hold to the end of the job that runs under it: the same for everything that can be held. */
 import { hostname } from 'node:os';
-import { Postern, PosternError, type Hold, type Revocation } from '../../client/index.js';
+import { Postern, PosternError, type Hold, type PosternOptions, type Revocation } from '../../client/index.js';
 import type { Given } from '../arguments/command.js';
 import type { JOB_OPTIONS } from '../commands/lock.js';
 import { environment } from '../environment.js';
 import { EXIT, Failure, UsageError } from '../exit.js';
 import { clientOptions } from '../gateway.js';
-import { takeGuardian, type Guardian } from '../process/guarded.js';
+import { takeGuardian, type Ending, type Guardian } from '../process/guarded.js';
 import { diesOf, Interrupted, Interrupts } from '../process/interrupts.js';
 import { endAs, runJob } from '../process/job.js';
 
@@ -25,29 +25,48 @@ export interface HoldJob {
   readonly acquire: (postern: Postern, asking: Asking) => Promise<Hold>;
   /** The exit code when it is not granted in time. */
   readonly busyCode: number;
+  /** Whether it is acquired again after it was lost. */
+  readonly again?: boolean;
+}
+
+/** The client of a subcommand that runs jobs. */
+export function jobClientOptions({ values, job }: GivenJob): PosternOptions {
+  if (job.length === 0) throw new UsageError('there is no command: it stands behind --');
+  return { ...clientOptions(values, environment), ttlMs: values.ttl, label: values.label ?? hostname() };
 }
 
 /** @returns the exit code of the command */
 export async function runUnderHold(job: HoldJob): Promise<number> {
-  const { values, job: argv } = job.given;
-  if (argv.length === 0) throw new UsageError('there is no command: it stands behind --');
-  const options = { ...clientOptions(values, environment), ttlMs: values.ttl, label: values.label ?? hostname() };
+  const options = jobClientOptions(job.given);
   const guardian = takeGuardian();
-  const interrupts = new Interrupts();
+  using interrupts = new Interrupts();
+  const { output } = job.given;
   const postern = new Postern(options);
   try {
-    return await heldJob(job, { postern, guardian, interrupts });
-  } catch (error) {
-    if (error instanceof Interrupted) {
-      await postern.close();
-      return diesOf(error.signal);
+    for (;;) {
+      const ending = await heldJob(job, { postern, guardian, interrupts });
+      const again = job.again === true && ending.kind === 'stopped' && !interrupts.signal.aborted;
+      if (!again) {
+        await postern.close();
+        return endAs(ending, output);
+      }
     }
-    throw error;
+  } catch (error) {
+    if (error instanceof Busy) {
+      output.tell('busy', error.message, { exitCode: job.busyCode });
+      return job.busyCode;
+    }
+    if (!(error instanceof Interrupted)) throw error;
+    await postern.close();
+    return diesOf(error.signal);
   } finally {
     guardian.dismiss();
     await postern.close();
   }
 }
+
+/** Not granted in time. */
+class Busy extends Error {}
 
 interface Parts {
   postern: Postern;
@@ -55,7 +74,7 @@ interface Parts {
   interrupts: Interrupts;
 }
 
-async function heldJob(job: HoldJob, { postern, guardian, interrupts }: Parts): Promise<number> {
+async function heldJob(job: HoldJob, { postern, guardian, interrupts }: Parts): Promise<Ending> {
   const { given, what } = job;
   const { values, output } = given;
   let asked = (_why: string, _breakInMs: number | undefined): void => undefined;
@@ -63,17 +82,8 @@ async function heldJob(job: HoldJob, { postern, guardian, interrupts }: Parts): 
     const why = `${what} is asked back${reason === undefined ? '' : ` (${reason})`}`;
     asked(why, breakAt === undefined ? undefined : Date.parse(breakAt) - Date.now());
   };
-  let hold: Hold;
-  try {
-    hold = await untilInterrupted(job.acquire(postern, { signal: interrupts.signal, onRevoke }), interrupts.signal);
-  } catch (error) {
-    if (!(error instanceof PosternError)) throw error;
-    if (error.code === 'not-found')
-      throw new Failure(EXIT.noGateway, `what answers there is no gateway at that path: ${error.message}`);
-    if (error.code !== 'lock-held') throw error;
-    output.tell('busy', `somebody else has ${what}: ${error.message}`, { exitCode: job.busyCode });
-    return job.busyCode;
-  }
+  const granting = granted(job, postern, { signal: interrupts.signal, onRevoke });
+  const hold = await untilInterrupted(granting, interrupts.signal);
   const { holdId, fencingToken, name, kind } = hold;
   if (output.json) output.tell('acquired', `${what} is held`, { kind, name, holdId, fencingToken });
   const ending = await runJob({
@@ -87,16 +97,27 @@ async function heldJob(job: HoldJob, { postern, guardian, interrupts }: Parts): 
     maxHoldMs: values['max-hold'],
     onAsked: (tell) => (asked = tell),
   });
-  // What ended by itself after its hold was gone must not look as if it had held it to the end.
-  const lost = ending.kind === 'ended' && hold.signal.aborted;
-  const result = lost ? ({ kind: 'stopped', why: (hold.signal.reason as Error).message } as const) : ending;
-  await postern.close();
-  return endAs(result, output);
+  // Otherwise the end of the lease, which comes next, does the same.
+  if (job.again === true && !hold.signal.aborted) await hold.release();
+  return ending;
+}
+
+async function granted({ acquire, what }: HoldJob, postern: Postern, asking: Asking): Promise<Hold> {
+  try {
+    return await acquire(postern, asking);
+  } catch (error) {
+    if (!(error instanceof PosternError)) throw error;
+    if (error.code === 'lock-held') throw new Busy(`somebody else has ${what}: ${error.message}`, { cause: error });
+    if (error.code === 'not-found')
+      throw new Failure(EXIT.noGateway, `what answers there is no gateway at that path: ${error.message}`);
+    throw error;
+  }
 }
 
 /** Requests that come before the wait in line do not know the signal. */
 function untilInterrupted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
+    if (signal.aborted) reject(signal.reason as Error);
     signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
     work.then(resolve, (error: unknown) => reject(signal.aborted ? (signal.reason as Error) : (error as Error)));
   });

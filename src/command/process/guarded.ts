@@ -22,6 +22,8 @@ export interface Job {
   readonly bounds: Bounds;
   /** From SIGTERM to SIGKILL if this process dies, ms. */
   readonly killAfterMs: number;
+  /** What it reads on standard input in place of that of the command. */
+  readonly input?: Uint8Array | undefined;
   /** The guardian stops the job of its own accord. */
   readonly stopping: (why: string) => void;
 }
@@ -33,7 +35,7 @@ export function startAhead(): void {
   ahead ??= new Guardian();
 }
 
-/** The one that was started ahead, for one job. */
+/** The one that was started ahead, if it is not taken. */
 export function takeGuardian(): Guardian {
   const guardian = ahead ?? new Guardian();
   ahead = undefined;
@@ -46,31 +48,33 @@ export class Guardian {
   /** Why there is no guardian any more. All that it has told was heard before. */
   readonly #gone: Promise<string>;
   #group = 0;
+  #heard: (news: News) => void = () => undefined;
 
   constructor() {
     // A session of its own: what the terminal sends to the command must not reach it.
     this.#child = spawn(execPath, [GUARDIAN], { detached: true, stdio: ['inherit', 'inherit', 'inherit', 'ipc'] });
+    this.#child.on('message', (news: News) => this.#heard(news));
     this.#gone = new Promise((resolve) => {
       this.#child.once('error', ({ message }) => resolve(`the guardian did not start: ${message}`));
       this.#child.once('disconnect', () => resolve('the guardian has died'));
     });
   }
 
-  /** Once only. */
-  run({ stopping, ...job }: Job): Promise<Ending> {
+  /** One job after the other. */
+  async run({ stopping, input, ...job }: Job): Promise<Ending> {
     const ending = new Promise<Ending>((resolve) => {
-      this.#child.on('message', (news: News) => {
+      this.#heard = (news) => {
         if (news.type === 'started') this.#group = news.pid;
         else if (news.type === 'stopping') stopping(news.why);
         else resolve(endingOf(news));
-      });
+      };
       void this.#gone.then((why) => {
         signalGroup(this.#group, 'SIGKILL');
         resolve({ kind: 'stopped', why });
       });
     });
-    this.#tell({ type: 'run', ...job });
-    return ending;
+    this.#tell({ type: 'run', ...job, input: input && Buffer.from(input).toString('base64') });
+    return ending.finally(() => (this.#group = 0));
   }
 
   /** The lease was prolonged. */

@@ -1,5 +1,6 @@
 /**
- * The guardian: a process of its own that starts the job, and stops it when the lease may be lost.
+ * The guardian: a process of its own that starts the job, and stops it when the lease may be lost. It has one job at a
+ * time.
  *
  * Guarantee: whatever becomes of the command (killed, stopped by SIGSTOP, its event loop stuck), every process of the
  * job's group has got SIGKILL at the last `killAt` that it was told.
@@ -58,19 +59,25 @@ class Guard {
     this.#stop('the command that kept its lock has died', sinceBootMs() + this.#killAfterMs);
   }
 
-  #run({ argv: [file = '', ...args], env, bounds, killAfterMs }: Extract<Order, { type: 'run' }>): void {
+  #run({ argv: [file = '', ...args], env, bounds, killAfterMs, input }: Extract<Order, { type: 'run' }>): void {
     this.#bounds = bounds;
     this.#killAfterMs = killAfterMs;
     const failed = (error: NodeJS.ErrnoException): void =>
       end({ type: 'failed', code: error.code ?? '', sentence: error.message });
     let job: ChildProcess;
     try {
-      job = spawn(file, args, { stdio: 'inherit', detached: true, env: { ...environment, ...env } });
+      job = spawn(file, args, {
+        stdio: [input === undefined ? 'inherit' : 'pipe', 'inherit', 'inherit'],
+        detached: true,
+        env: { ...environment, ...env },
+      });
     } catch (error) {
       return failed(error as NodeJS.ErrnoException);
     }
     if (job.pid === undefined) return void job.once('error', failed);
     this.#group = job.pid;
+    job.stdin?.on('error', () => undefined); // it need not read what it is given
+    job.stdin?.end(Buffer.from(input ?? '', 'base64'));
     tell({ type: 'started', pid: job.pid });
     job.once('exit', (code, signal) => {
       this.#ended = { code, signal };
@@ -115,12 +122,14 @@ function tell(news: News): void {
   if (process.connected) process.send?.(news, () => undefined);
 }
 
+/** The guardian waits for another job; without a command there is none. */
 function end(news: News): void {
+  tell(news);
   if (!process.connected) process.exit();
-  process.send?.(news, () => process.exit());
+  guard = new Guard();
 }
 
-const guard = new Guard();
+let guard = new Guard();
 // Whoever sends these to all processes of a service must not end the guardian before the job.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const)
   process.on(signal, () => undefined);

@@ -17,25 +17,27 @@ export class Interrupted extends Error {
 export class Interrupts implements Disposable {
   readonly #controller = new AbortController();
   readonly #handlers = PASSED_ON.map((signal) => [signal, (): void => this.#caught(signal)] as const);
-  #pass: ((signal: NodeJS.Signals) => void) | undefined;
+  readonly #jobs = new Set<(signal: NodeJS.Signals) => void>();
 
   constructor() {
     for (const [signal, handler] of this.#handlers) process.on(signal, handler);
   }
 
-  /** Aborts with an {@link Interrupted}; it does so no more once there is a job. */
+  /** Aborts with an {@link Interrupted} when the command is told to end, whether there is a job or not. */
   get signal(): AbortSignal {
     return this.#controller.signal;
   }
 
-  /** From now on signals are for the job. */
-  passTo(pass: (signal: NodeJS.Signals) => void): void {
-    this.#pass = pass;
+  /** Signals are for this job too, until that is disposed of. */
+  passTo(pass: (signal: NodeJS.Signals) => void): Disposable {
+    this.#jobs.add(pass);
+    return { [Symbol.dispose]: () => void this.#jobs.delete(pass) };
   }
 
   #caught(signal: NodeJS.Signals): void {
-    if (this.#pass !== undefined) this.#pass(signal);
-    else this.#controller.abort(new Interrupted(signal));
+    for (const pass of this.#jobs) pass(signal);
+    // Others end a command only where there is nobody whom they may be meant for.
+    if (FATAL.includes(signal) || this.#jobs.size === 0) this.#controller.abort(new Interrupted(signal));
   }
 
   [Symbol.dispose](): void {

@@ -35,6 +35,8 @@ export interface JobOptions {
   readonly kept: Kept;
   readonly argv: readonly string[];
   readonly env: Readonly<Record<string, string>>;
+  /** What it reads on standard input in place of that of the command. */
+  readonly input?: Uint8Array | undefined;
   readonly interrupts: Interrupts;
   readonly output: Output;
   /** From SIGTERM to SIGKILL where the hold lives on, ms. */
@@ -46,9 +48,9 @@ export interface JobOptions {
 
 /** @returns how the job ended; nothing of it runs any more if it was stopped */
 export async function runJob(options: JobOptions): Promise<Ending> {
-  const { guardian, kept, argv, env, interrupts, output, killAfterMs, maxHoldMs } = options;
+  const { guardian, kept, argv, env, input, interrupts, output, killAfterMs, maxHoldMs } = options;
   const stopping = (why: string): void => output.tell('stopping', `${why}: stopping the job`, { why });
-  const ending = guardian.run({ argv, env, bounds: boundsOf(kept), killAfterMs, stopping });
+  const ending = guardian.run({ argv, env, input, bounds: boundsOf(kept), killAfterMs, stopping });
   const stop = (why: string, withinMs: number): void => guardian.stop(why, sinceBootMs() + withinMs);
 
   const looking = setInterval(() => guardian.keep(boundsOf(kept)), kept.ttlMs / LOOKS_PER_TTL);
@@ -63,10 +65,14 @@ export async function runJob(options: JobOptions): Promise<Ending> {
     maxHoldMs === undefined
       ? undefined
       : setTimeout(() => stop(`it has run for ${showDuration(maxHoldMs)}, the longest hold`, killAfterMs), maxHoldMs);
-  interrupts.passTo((signal) => guardian.signal(signal));
+  const pass = interrupts.passTo((signal) => guardian.signal(signal));
   try {
-    return await ending;
+    const result = await ending;
+    // What ended by itself after its hold was gone must not look as if it had held it to the end.
+    if (result.kind !== 'ended' || !kept.signal.aborted) return result;
+    return { kind: 'stopped', why: (kept.signal.reason as Error).message };
   } finally {
+    pass[Symbol.dispose]();
     clearInterval(looking);
     clearTimeout(longest);
     kept.signal.removeEventListener('abort', lost);

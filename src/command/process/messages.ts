@@ -17,6 +17,8 @@ export type Order =
       readonly bounds: Bounds;
       /** From SIGTERM to SIGKILL if the command itself dies, ms. */
       readonly killAfterMs: number;
+      /** In base64, what the job reads on standard input in place of that of the command. */
+      readonly input?: string | undefined;
     }
   | { readonly type: 'bounds'; readonly bounds: Bounds }
   | { readonly type: 'stop'; readonly why: string; readonly killAt: number }

@@ -1,0 +1,42 @@
+/** Subcommands for configuration keys. */
+import { command } from '../arguments/command.js';
+import { patience, text, toggle } from '../arguments/option.js';
+
+const KEY = { name: 'KEY', sentence: 'the key, such as app/db/host' };
+
+export const get = command({
+  name: 'config get',
+  summary: 'Print the value of a key',
+  description: `Prints the bytes as they were put (a JSON value without its white space), without a line end of its own; with --json also the type and the ETag. A key that \
+does not exist is exit code 1, unless --wait waits for it.`,
+  arguments: [KEY],
+  options: { wait: patience('How long to wait for a key that does not exist yet, or forever. Default: 0.') },
+  examples: ['postern config get app/db/host'],
+});
+
+export const put = command({
+  name: 'config put',
+  summary: 'Write a key',
+  description: `Writes VALUE, or what standard input has, and prints the new ETag. If a condition is not met, nothing is written, and \
+the exit code is 1.`,
+  arguments: [KEY, { name: 'VALUE', sentence: 'the value; standard input if it is left out', optional: true }],
+  options: {
+    type: text('TYPE', 'The type of the value. Default: text/plain; charset=utf-8, or bytes from standard input.'),
+    'if-match': text('ETAG', 'Only if the value has this ETag.'),
+    'if-absent': toggle('Only if there is no such key.'),
+  },
+  examples: [
+    'postern config put app/db/host db2',
+    'postern config put app/settings --type application/json < settings.json',
+  ],
+});
+
+export const watch = command({
+  name: 'config watch',
+  summary: 'Print the value of a key, and again after every change',
+  description:
+    'Prints a line for the value now and after every change, until it is ended. With --json each line also has the ETag.',
+  arguments: [KEY],
+  options: {},
+  examples: ['postern config watch app/db/host'],
+});

@@ -1,0 +1,67 @@
+/** Subcommands for queues. */
+import { command } from '../arguments/command.js';
+import { choice, duration, integer, list, text, toggle } from '../arguments/option.js';
+import { JOB_OPTIONS } from './lock.js';
+
+const QUEUE = { name: 'NAME', sentence: 'the queue' };
+const MANY = 1_000_000;
+
+export const push = command({
+  name: 'queue push',
+  summary: 'Push a message, or one per line',
+  description: `Pushes BODY, or what standard input has, as one message, and prints its id. A repeated push with the same \
+--message-id adds nothing for five minutes.`,
+  arguments: [QUEUE, { name: 'BODY', sentence: 'the message; standard input if it is left out', optional: true }],
+  options: {
+    as: choice('What the body is: a text as it stands, or a JSON value.', ['text', 'json'], 'text'),
+    lines: toggle('Each line of standard input is a message; all of them are pushed, or none, up to 1 000.'),
+    'message-id': text('ID', 'Makes a repeated push harmless. Default: a random one.'),
+    priority: integer('The lowest is delivered first, in queues with priorities.', { min: 0, max: 999 }),
+    delay: duration('How long it is held back.'),
+    attribute: list('KEY=VALUE', 'Delivered with the message; may be given several times.'),
+  },
+  examples: ["postern queue push mails 'to: ada'", 'postern queue push mails --as json < mail.json'],
+});
+
+export const work = command({
+  name: 'queue work',
+  summary: 'Run a command for each message',
+  description: `Claims messages and runs the job behind "--" once for each, with the body on standard input and \
+POSTERN_MESSAGE_ID and POSTERN_DELIVERIES in its environment. A message whose job exits with 0 is done; otherwise it is given back and \
+delivered again, as the queue is configured.
+
+Signals are passed on to the jobs; INT, TERM and HUP also end the loop, when the jobs have ended. A job is dead before its message is \
+delivered to anybody else because the lease was lost; see "postern lock --help".`,
+  arguments: [QUEUE],
+  options: {
+    concurrency: integer('How many jobs run at once.', { min: 1, max: 256, fallback: 1 }),
+    max: integer('How many messages to take; then the command exits. Without it there is no limit.', {
+      min: 1,
+      max: MANY,
+    }),
+    'retry-delay': duration('How long a message that is given back is held back.', '0'),
+    ...JOB_OPTIONS,
+  },
+  runs: true,
+  examples: ['postern queue work mails --concurrency 4 -- ./send.sh'],
+});
+
+export const peek = command({
+  name: 'queue peek',
+  summary: 'Show the first messages, and take none',
+  description:
+    'Shows messages in the order in which they would be delivered, and behind them those that are not due yet.',
+  arguments: [QUEUE],
+  options: { limit: integer('How many to show.', { min: 1, max: 1_000, fallback: 20 }) },
+  examples: ['postern queue peek mails --json'],
+});
+
+export const redrive = command({
+  name: 'queue redrive',
+  summary: 'Move all messages to another queue',
+  description: `Moves all messages that nobody has claimed to the end of the queue TO: for a queue of dead letters, once the cause is \
+mended.`,
+  arguments: [QUEUE, { name: 'TO', sentence: 'the queue that gets them' }],
+  options: {},
+  examples: ['postern queue redrive mails-dead mails'],
+});

@@ -1,0 +1,88 @@
+/**
+ * `postern queue work`: one process per message. The message is acknowledged when that exits with 0 and given back
+ * otherwise; a job that the command could not keep its claim for is dead before the message is delivered again.
+ */
+import { hostname } from 'node:os';
+import { Postern, PosternError, type Job } from '../../client/index.js';
+import type { GivenFor } from '../arguments/command.js';
+import { checkName } from '../arguments/name.js';
+import type { work as description } from '../commands/queue.js';
+import { EXIT } from '../exit.js';
+import { takeGuardian, type Ending, type Guardian } from '../process/guarded.js';
+import { diesOf, Interrupted, Interrupts } from '../process/interrupts.js';
+import { runJob } from '../process/job.js';
+import { jobClientOptions } from './hold-job.js';
+
+type GivenWork = GivenFor<typeof description>;
+
+export async function work(given: GivenWork): Promise<number> {
+  const [name = ''] = given.arguments;
+  checkName('NAME', name);
+  const { concurrency, max } = given.values;
+  const options = jobClientOptions(given);
+  using interrupts = new Interrupts();
+  await using postern = new Postern({ ...options, label: options.label ?? hostname() });
+  const idle = Array.from({ length: concurrency }, takeGuardian);
+  const enough = new AbortController();
+  const signal = AbortSignal.any([interrupts.signal, enough.signal]);
+  const busy = new Set<Promise<void>>();
+  let taken = 0;
+  try {
+    for await (const job of postern.queue(name).jobs({ concurrency, signal })) {
+      taken += 1;
+      if (taken === max) enough.abort();
+      // There are as many as there are jobs at once.
+      const guardian = idle.pop() as Guardian;
+      const doing = one(given, job, { guardian, interrupts }).finally(() => {
+        idle.push(guardian);
+        busy.delete(doing);
+      });
+      busy.add(doing);
+    }
+    await Promise.all(busy);
+  } finally {
+    for (const guardian of idle) guardian.dismiss();
+  }
+  const { reason } = interrupts.signal as { reason: unknown };
+  if (!(reason instanceof Interrupted)) return EXIT.ok;
+  await postern.close();
+  return diesOf(reason.signal);
+}
+
+async function one(given: GivenWork, job: Job, parts: { guardian: Guardian; interrupts: Interrupts }): Promise<void> {
+  const { values, output } = given;
+  const { message } = job;
+  const ending = await runJob({
+    ...parts,
+    kept: { signal: job.signal, leftMs: () => job.leftMs, ttlMs: values.ttl },
+    argv: given.job,
+    env: { POSTERN_MESSAGE_ID: message.id, POSTERN_DELIVERIES: String(message.deliveries) },
+    input: inputOf(job.body),
+    output,
+    killAfterMs: values['kill-after'],
+    maxHoldMs: values['max-hold'],
+  });
+  const done = ending.kind === 'ended' && ending.code === 0;
+  try {
+    if (done) await job.ack();
+    else if (!job.signal.aborted) await job.nack({ reason: reasonOf(ending), delayMs: values['retry-delay'] });
+    const details = { id: message.id, deliveries: message.deliveries };
+    if (!done) output.tell('failed', `the message ${message.id} is given back: ${reasonOf(ending)}`, details);
+    else if (output.json) output.tell('done', `the message ${message.id} is done`, details);
+  } catch (error) {
+    if (!(error instanceof PosternError)) throw error;
+    output.tell('unsettled', `the message ${message.id} is delivered again: ${error.message}`, { id: message.id });
+  }
+}
+
+/** Texts and bytes as they are, other values as JSON. */
+function inputOf(body: unknown): Uint8Array {
+  if (body instanceof Uint8Array) return body;
+  return Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
+}
+
+function reasonOf(ending: Ending): string {
+  if (ending.kind === 'stopped') return ending.why;
+  if (ending.kind === 'failed') return ending.sentence;
+  return ending.signal === null ? `exit code ${ending.code}` : `ended by ${ending.signal}`;
+}

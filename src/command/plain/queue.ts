@@ -1,0 +1,89 @@
+/** `postern queue push`, `peek`, `redrive`. */
+import type { PushOptions } from '../../client/index.js';
+import type { GivenFor } from '../arguments/command.js';
+import { checkName } from '../arguments/name.js';
+import type * as descriptions from '../commands/queue.js';
+import { EXIT, Failure, UsageError } from '../exit.js';
+import { table } from '../output.js';
+import { readInput, withClient } from './client.js';
+
+const SHOWN_BYTES = 60;
+
+export async function push(given: GivenFor<typeof descriptions.push>): Promise<number> {
+  const [name = '', body] = given.arguments;
+  checkName('NAME', name);
+  const { lines, 'message-id': messageId } = given.values;
+  if (lines && (body !== undefined || messageId !== undefined))
+    throw new UsageError('--lines reads standard input, and goes with neither BODY nor --message-id');
+  const options = optionsOf(given);
+  const texts = lines ? linesOf(readInput().toString()) : [body ?? readInput().toString()];
+  const messages = texts.map((text) => ({ body: bodyOf(text, given.values.as), ...options }));
+  if (messages.length === 0) return EXIT.ok;
+  const pushed = await withClient(given, (postern) => postern.queue(name).pushAll(messages));
+  for (const each of pushed) given.output.result(each, () => each.id);
+  return EXIT.ok;
+}
+
+function optionsOf({ values }: GivenFor<typeof descriptions.push>): PushOptions {
+  const { delay, priority, 'message-id': messageId, attribute } = values;
+  const pairs = attribute.map((pair) => {
+    const [key = '', ...rest] = pair.split('=');
+    if (key === '' || rest.length === 0) throw new UsageError(`--attribute is "${pair}"; it must be such as KEY=VALUE`);
+    return [key, rest.join('=')];
+  });
+  return {
+    ...(delay !== undefined && { delayMs: delay }),
+    ...(priority !== undefined && { priority }),
+    ...(messageId !== undefined && { messageId }),
+    ...(pairs.length > 0 && { attributes: Object.fromEntries(pairs) as Record<string, string> }),
+  };
+}
+
+function linesOf(text: string): string[] {
+  return text.split('\n').filter((line) => line !== '');
+}
+
+function bodyOf(text: string, as: 'text' | 'json'): unknown {
+  if (as === 'text') return text;
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new UsageError(`the body is no JSON (${(error as Error).message}); --as text pushes it as it stands`);
+  }
+}
+
+export async function peek(given: GivenFor<typeof descriptions.peek>): Promise<number> {
+  const [name = ''] = given.arguments;
+  checkName('NAME', name);
+  const query = { limit: given.values.limit };
+  const { body } = await withClient(given, (postern) =>
+    postern.request('GET /v1/queues/{name}/messages', { path: { name }, query }),
+  );
+  given.output.result(body.items, () =>
+    table(
+      ['ID', 'STATE', 'DELIVERIES', 'BODY'],
+      body.items.map((message) => {
+        const text = message.bodyBase64 ?? JSON.stringify(message.body);
+        return [message.id, message.state, String(message.deliveries), text.slice(0, SHOWN_BYTES)];
+      }),
+    ),
+  );
+  return EXIT.ok;
+}
+
+export async function redrive(given: GivenFor<typeof descriptions.redrive>): Promise<number> {
+  const [name = '', to = ''] = given.arguments;
+  checkName('NAME', name);
+  checkName('TO', to);
+  const parts = { path: { name }, body: { to } };
+  const moved = await withClient(given, async (postern) => {
+    for (let total = 0; ;) {
+      const { body } = await postern.request('POST /v1/queues/{name}/redrive', parts);
+      total += body.redriven;
+      if (body.complete) return total;
+      if (body.redriven === 0) throw new Failure(EXIT.refused, `${total} messages were moved, and others remain`);
+    }
+  });
+  given.output.result({ redriven: moved }, () => `${moved} messages were moved`);
+  return EXIT.ok;
+}

@@ -1,0 +1,211 @@
+/** The other subcommands of `postern`, with a gateway that is well. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { eventually, throughout } from '../support/eventually.js';
+import { startPair, type Pair } from '../support/start-gateway.js';
+import { LONG_MS, runCommand, runs, type Options, type Run } from './run-command.js';
+
+let pair: Pair;
+beforeAll(async () => {
+  pair = await startPair();
+});
+afterAll(() => pair[Symbol.asyncDispose]());
+
+const postern = (words: readonly string[], options: Options = {}): Run =>
+  runCommand(words, { url: pair.a.url, ...options });
+
+/** Its standard output, when it has ended well. */
+async function output(words: readonly string[], options: Options = {}): Promise<string> {
+  const run = postern(words, options);
+  expect(await run.code(), run.stderr).toBe(0);
+  return run.stdout;
+}
+
+const json = async (words: readonly string[]): Promise<unknown> => JSON.parse(await output([...words, '--json']));
+
+describe('postern lock, of other kinds', { timeout: LONG_MS }, () => {
+  it('shares a read-write lock with readers, and excludes them as its writer', async () => {
+    const job = ['--', 'sh', '-c', 'echo "pid $$"; exec sleep 600'];
+    const reader = postern(['lock', 'shared', '--shared', ...job]);
+    await reader.job();
+    expect(await output(['lock', 'shared', '--shared', '--busy', 'fail', '--', 'echo', 'two'])).toBe('two\n');
+    const writer = postern(['lock', 'shared', '--exclusive', '--busy', 'fail', '--', 'true']);
+    expect(await writer.code()).toBe(75);
+    reader.child.kill('SIGTERM');
+    await reader.ended;
+    expect(await output(['lock', 'shared', '--exclusive', '--busy', 'fail', '--', 'echo', 'one'])).toBe('one\n');
+  });
+
+  it('takes permits of a semaphore, and no more than there are', async () => {
+    const job = ['--', 'sh', '-c', 'echo "pid $$"; exec sleep 600'];
+    const first = postern(['lock', 'permits', '--permits', '2/3', ...job]);
+    await first.job();
+    expect(await postern(['lock', 'permits', '--permits', '2/3', '--busy', 'fail', '--', 'true']).code()).toBe(75);
+    expect(await postern(['lock', 'permits', '--permits', '1/3', '--busy', 'fail', '--', 'true']).code()).toBe(0);
+    expect(await postern(['lock', 'permits', '--permits', 'x', '--', 'true']).code()).toBe(64);
+    expect(await postern(['lock', 'permits', '--permits', '1', '--shared', '--', 'true']).code()).toBe(64);
+    first.child.kill('SIGTERM');
+    await first.ended;
+  });
+});
+
+describe('postern elect', { timeout: LONG_MS }, () => {
+  it('runs the job while it leads, shows its value, and leaves the lead to the next', async () => {
+    const job = ['--', 'sh', '-c', 'echo "pid $$"; exec sleep 600'];
+    const first = postern(['elect', 'writer', '--value', 'ten', ...job]);
+    await first.job();
+    expect(await json(['show', 'election', 'writer'])).toMatchObject({ leader: { value: 'ten' } });
+    const second = postern(['elect', 'writer', '--value', 'eleven', ...job]);
+    await throughout('the second waits', () => second.stdout === '');
+    first.child.kill('SIGTERM');
+    await second.job();
+    second.child.kill('SIGTERM');
+    await Promise.all([first.ended, second.ended]);
+  });
+
+  it('stands again with --again when the lead was taken away, and not when it is told to end', async () => {
+    const job = ['--', 'sh', '-c', 'echo "pid $$"; exec sleep 600'];
+    const run = postern(['elect', 'again', '--again', '--ttl', '3s', ...job]);
+    const before = await run.job();
+    await pair.b.expect(200, 'POST', '/v1/elections/again/revoke', { body: { graceMs: 0 } });
+    await eventually('it leads again', () => (run.stdout.match(/pid/g) ?? []).length === 2, { withinMs: LONG_MS });
+    expect(runs(before)).toBe(false);
+    run.child.kill('SIGTERM');
+    expect(await run.ended).toEqual({ code: null, signal: 'SIGTERM' });
+  });
+});
+
+describe('postern queue', { timeout: LONG_MS }, () => {
+  it('pushes what it is given, and runs a job for each message', async () => {
+    await output(['queue', 'push', 'mails', 'to: ada']);
+    await output(['queue', 'push', 'mails', '--as', 'json'], { stdin: '{"to": "bob"}' });
+    await output(['queue', 'push', 'mails', '--lines'], { stdin: 'one\ntwo\n' });
+    expect(await json(['queue', 'peek', 'mails'])).toMatchObject([
+      { body: 'to: ada' },
+      { body: { to: 'bob' } },
+      { body: 'one' },
+      { body: 'two' },
+    ]);
+    const job = ['sh', '-c', 'echo "$(cat) $POSTERN_DELIVERIES"'];
+    const worked = await output(['queue', 'work', 'mails', '--max', '4', '--', ...job]);
+    expect(worked).toBe('to: ada 1\n{"to":"bob"} 1\none 1\ntwo 1\n');
+    expect(await json(['show', 'queue', 'mails'])).toMatchObject({ depth: 0 });
+  });
+
+  it('adds nothing for a repeated messageId', async () => {
+    const words = ['queue', 'push', 'once', 'x', '--message-id', 'the-only-one'];
+    expect(await json(words)).toMatchObject({ duplicate: false });
+    expect(await json(words)).toMatchObject({ duplicate: true });
+  });
+
+  it('gives a message back whose job fails, and delivers it again', async () => {
+    await output(['queue', 'push', 'again', 'x']);
+    const job = ['sh', '-c', 'echo "delivery $POSTERN_DELIVERIES"; [ "$POSTERN_DELIVERIES" -ge 2 ]'];
+    const run = postern(['queue', 'work', 'again', '--max', '2', '--', ...job]);
+    expect(await run.code()).toBe(0);
+    expect(run.stdout).toBe('delivery 1\ndelivery 2\n');
+    expect(run.stderr).toContain('is given back: exit code 1');
+    expect(await json(['show', 'queue', 'again'])).toMatchObject({ depth: 0 });
+  });
+
+  it('ends with its jobs when it is told to, and the message is delivered to another', async () => {
+    await output(['queue', 'push', 'told', 'x']);
+    const run = postern(['queue', 'work', 'told', '--', 'sh', '-c', 'echo "pid $$"; exec sleep 600']);
+    const pid = await run.job();
+    run.child.kill('SIGTERM');
+    expect(await run.ended).toEqual({ code: null, signal: 'SIGTERM' });
+    expect(runs(pid)).toBe(false);
+    expect(await output(['queue', 'work', 'told', '--max', '1', '--', 'cat'])).toBe('x');
+  });
+
+  it('runs as many jobs at once as it is told, and moves messages to another queue', async () => {
+    await output(['queue', 'push', 'many', '--lines'], { stdin: 'a\nb\nc\n' });
+    const run = postern([
+      'queue',
+      'work',
+      'many',
+      '--concurrency',
+      '2',
+      '--',
+      'sh',
+      '-c',
+      'echo "pid $$"; exec sleep 600',
+    ]);
+    await eventually('two of them run', () => run.stdout.match(/pid/g)?.length === 2, { withinMs: LONG_MS });
+    expect(await json(['queue', 'peek', 'many'])).toMatchObject([
+      { state: 'claimed' },
+      { state: 'claimed' },
+      { state: 'available' },
+    ]);
+    run.child.kill('SIGTERM');
+    await run.ended;
+    await output(['queue', 'push', 'target', 'first']);
+    expect(await json(['queue', 'redrive', 'many', 'target'])).toEqual({ redriven: 3 });
+  });
+});
+
+describe('postern config', { timeout: LONG_MS }, () => {
+  it('writes and prints values, under conditions', async () => {
+    const { etag } = (await json(['config', 'put', 'app/db/host', 'db1'])) as { etag: string };
+    expect(await output(['config', 'get', 'app/db/host'])).toBe('db1');
+    await output(['config', 'put', 'app/db/host', 'db2', '--if-match', etag.replaceAll('"', '')]);
+    for (const condition of [['--if-match', etag], ['--if-absent']]) {
+      const refused = postern(['config', 'put', 'app/db/host', 'db3', ...condition]);
+      expect(await refused.code()).toBe(1);
+      expect(refused.stderr).toContain('version-mismatch');
+    }
+    expect(await json(['config', 'get', 'app/db/host'])).toMatchObject({ value: 'db2', exists: true });
+    await output(['config', 'put', 'app/bytes'], { stdin: 'as they are\n' });
+    expect(await output(['config', 'get', 'app/bytes'])).toBe('as they are\n');
+  });
+
+  it('says with exit code 1 that there is no such key, or waits for it', async () => {
+    expect(await postern(['config', 'get', 'none']).code()).toBe(1);
+    expect(await postern(['config', 'get', 'none', '--wait', '300ms']).code()).toBe(1);
+    const waiting = postern(['config', 'get', 'later', '--wait', 'forever']);
+    await output(['config', 'put', 'later', 'here']);
+    expect(await waiting.code()).toBe(0);
+    expect(waiting.stdout).toBe('here');
+  });
+
+  it('prints a value again after each change', async () => {
+    await output(['config', 'put', 'watched', 'one']);
+    const run = postern(['config', 'watch', 'watched']);
+    await run.untilSays(/^one\n/);
+    await output(['config', 'put', 'watched', 'two']);
+    await run.untilSays(/^one\ntwo\n/);
+    run.child.kill('SIGTERM');
+    await run.ended;
+  });
+});
+
+describe('postern ls, show and revoke', { timeout: LONG_MS }, () => {
+  it('lists and shows what there is, and asks for it back', async () => {
+    const lease = await pair.b.createLease({ ttlMs: 60_000, label: 'somebody' });
+    await pair.b.hold('listed-lock', lease);
+    const text = await output(['ls', 'locks', '--prefix', 'listed']);
+    expect(text).toMatch(/^NAME +HOLDERS +WAITING\nlisted-lock +1 +0\n$/);
+    expect(await json(['ls', 'locks', '--prefix', 'listed'])).toMatchObject([{ name: 'listed-lock', holderCount: 1 }]);
+    expect(await json(['show', 'lock', 'listed-lock'])).toMatchObject({ holders: [{ label: 'somebody' }] });
+    expect(await json(['show', 'lease', lease.leaseId])).toMatchObject({ label: 'somebody' });
+    expect(await json(['revoke', 'lock', 'listed-lock', '--reason', 'noon'])).toMatchObject({ holds: [{}] });
+    expect((await pair.b.heartbeat(lease)).body).toMatchObject({ revocations: [{ reason: 'noon' }] });
+    await pair.b.endLease(lease);
+    expect(await postern(['revoke', 'lock', 'listed-lock']).code()).toBe(1);
+    expect(await postern(['ls', 'lokcs']).code()).toBe(64);
+    expect(await postern(['show', 'queue', 'never-there']).code()).toBe(1);
+  });
+
+  it.each([
+    'rwlocks',
+    'semaphores',
+    'elections',
+    'queues',
+    'groups',
+    'barriers',
+    'double-barriers',
+    'config',
+    'counters',
+  ])('lists %s', async (kind) => {
+    expect(Array.isArray(await json(['ls', kind]))).toBe(true);
+  });
+});
