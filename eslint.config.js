@@ -165,7 +165,7 @@ export default defineConfig(
     },
   },
   {
-    files: ['scripts/**/*.mjs', 'test/**/*.mjs', '*.js'],
+    files: ['scripts/**/*.mjs', 'test/**/*.mjs', 'examples/*.mjs', '*.js'],
     rules: {
       // Parsed text and foreign errors are checked where they are used; JSDoc is not worth a schema.
       '@typescript-eslint/no-unsafe-argument': 'off',

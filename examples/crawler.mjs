@@ -31,7 +31,7 @@ await postern.close();
 async function fetchPage(url) {
   const response = await fetch(url);
   const text = await response.text();
-  const links = [...text.matchAll(/href="([^"]+)"/g)].map(([, link]) => new URL(link, url).href);
+  const links = [...text.matchAll(/href="([^"]+)"/g)].map(([, link = '']) => new URL(link, url).href);
   await push(links.filter((link) => new URL(link).origin === origin));
   console.log(`${response.status} ${url}`);
 }

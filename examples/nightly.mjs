@@ -2,8 +2,8 @@
 //
 //   0 3 * * *  node /opt/nightly.mjs
 //
-// The lock keeps the machines apart, and a key records that the job is done: it is written only while the lock is held,
-// so a machine that was asleep meanwhile records nothing. If a run dies on the way, the next machine in line repeats it.
+// The lock keeps the machines apart, and a key records that the job is done. The key is written only while the lock is
+// held, so a machine that was asleep meanwhile records nothing. If a run dies, the next machine in line repeats it.
 import { hostname } from 'node:os';
 import { Postern } from 'postern/client';
 

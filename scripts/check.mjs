@@ -15,6 +15,7 @@ const script = (/** @type {string} */ name) => join(ROOT, 'scripts', name);
 const STEPS = [
   { name: 'types', args: [tsc, '--noEmit'] },
   { name: 'types of the scripts', args: [tsc, '-p', 'scripts/tsconfig.json'] },
+  { name: 'types of the examples', args: [tsc, '-p', 'examples/tsconfig.json'] },
   { name: 'lint, layers, rooms, lengths', args: [bin('eslint', 'bin', 'eslint.js'), '.', '--max-warnings=0'] },
   { name: 'no circles, no crowded folders, no exceptions without need', args: [script('rooms.mjs')] },
   { name: 'format', args: [bin('prettier', 'bin', 'prettier.cjs'), '--check', '--log-level=warn', '.'] },

@@ -36,9 +36,8 @@ class Program implements Disposable {
   }
 
   says(pattern: RegExp): Promise<string> {
-    return eventually(`it says ${pattern}`, () => this.lines.find((line) => pattern.test(line)), {
-      withinMs,
-    }) as Promise<string>;
+    const find = (): string | undefined => this.lines.find((line) => pattern.test(line));
+    return eventually(`it says ${pattern}`, find, { withinMs });
   }
 
   kill(signal: NodeJS.Signals): void {
