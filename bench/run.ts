@@ -2,7 +2,7 @@
  * `npm run bench`: Postern and its peers, in turns in one run, on one machine.
  *
  *   npm run bench -- [--workloads L1,C1] [--peers etcd,zookeeper,curator] [--rounds 3] [--seconds 5] [--quick]
- *                    [--out docs/bench] [--against <checkout>] [--on-disk] [--node-options="--cpu-prof"]
+ *                    [--out docs/bench] [--against <checkout>] [--on-disk] [--node-options=--perf-basic-prof]
  *   npm run bench -- --guard
  *
  * `--guard` is what continuous integration runs: a minute, and ratios that must not get worse than bench/guard.json
