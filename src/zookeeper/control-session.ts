@@ -149,6 +149,7 @@ export class ControlSession extends ZooKeeperClient {
   /** Ends the session, which frees everything it owned; bounded by `deadline`. */
   async stop(deadline = performance.now() + 1_000): Promise<void> {
     if (this.#stopped) return;
+    this.groupCommit.sendAll();
     this.#stopped = true;
     clearTimeout(this.#restart);
     this.#settleWaiters(new NoReplyError('the request', 'not-connected', false));

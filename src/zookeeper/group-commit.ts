@@ -86,6 +86,11 @@ export class GroupCommit implements Flushed, Swept {
     while (this.#inFlight.size < IN_FLIGHT_MAX && this.#waiting.length > 0) void this.#send(this.#takeGroup());
   }
 
+  /** Sends all that waits, at once: the session is about to end, and nothing can be sent after that. */
+  sendAll(): void {
+    while (this.#session.connected && this.#waiting.length > 0) void this.#send(this.#takeGroup());
+  }
+
   /** Called by the sweep of deadlines. Returns whether anything is left to watch. */
   sweep(now: number): boolean {
     for (const write of this.#waiting) failIfLate(write, now, false);

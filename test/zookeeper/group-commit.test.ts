@@ -162,6 +162,21 @@ describe('a write that fails', () => {
   });
 });
 
+describe('the end of the session', () => {
+  it('comes after the writes that wait for their turn', async () => {
+    await using opened = await open(9);
+    const { control, other } = opened;
+    const removals: Promise<void>[] = [];
+    for (let i = 0; i < 9; i += 1) {
+      removals.push(control.groupCommit.until(within()).remove(`/${i}`));
+      if (i < 4) await new Promise(setImmediate); // a turn of the event loop, in which connections flush
+    }
+    await control.stop();
+    await Promise.all(removals);
+    expect(await names(other)).toEqual([]);
+  });
+});
+
 describe('without an answer', () => {
   it('all of a transaction learn that nobody knows', async () => {
     await using opened = await open(2);
