@@ -2,8 +2,8 @@
 //
 //   node examples/at-most-two.mjs 10
 //
-// Everybody who uses the semaphore gives the same limit. Permits are granted in order of arrival; those of a process that
-// dies come back when its lease ends.
+// Everybody who uses the semaphore gives the same limit. Permits are granted in order of arrival; those of a process
+// that dies come back when its lease ends.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Postern } from 'postern/client';
 
