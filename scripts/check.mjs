@@ -23,6 +23,7 @@ const STEPS = [
   { name: 'the bundled contract and its types are current', args: [script('generate-contract.mjs'), '--check'] },
   { name: 'the table of settings is current', args: [script('settings-table.mjs'), '--check'] },
   { name: 'the script of the CronJob is current', args: [script('cronjob-example.mjs'), '--check'] },
+  { name: 'the page of the command is current', args: [script('command-page.mjs'), '--check'] },
   { name: 'the dashboard is current', args: [script('dashboard.mjs'), '--check'] },
 ];
 

@@ -29,6 +29,7 @@ async function serves() {
     const command = [image.entrypoint[0] ?? '', `${image.workdir}/scripts/try-lock.mjs`];
     const tried = await runInImage(image, command, { POSTERN_URL: `http://127.0.0.1:${port}` });
     if (tried.code !== 0) throw new Error(`try-lock failed: ${tried.output}`);
+    await commandRuns(image, `http://127.0.0.1:${port}`);
   } finally {
     await started.stop();
   }
@@ -40,4 +41,16 @@ async function serves() {
   const { code } = await runInImage(image, image.healthcheck, settings);
   if (code === 0) throw new Error('the healthcheck passes although nothing runs');
   return mayConfine() ? 'with the image as its root' : 'without a root of its own: that takes root rights';
+}
+
+/** The command, whose guardian must do without a shell too. */
+async function commandRuns(image, url) {
+  const [node = ''] = image.entrypoint;
+  const words = [['--version'], ['doctor'], ['lock', 'image', '--', node, '-e', 'process.exit(7)']];
+  for (const [index, each] of words.entries()) {
+    const { code, output } = await runInImage(image, [node, `${image.workdir}/dist/command/main.js`, ...each], {
+      POSTERN_URL: url,
+    });
+    if (code !== (index === 2 ? 7 : 0)) throw new Error(`postern ${each.join(' ')} ended with ${code}: ${output}`);
+  }
 }

@@ -14,7 +14,18 @@ export function usage(command: Command): string {
 }
 
 export function helpOf(command: Command): string {
-  const sections = [
+  return [...ownSections(command), section('options of every subcommand', entries(COMMON)), examplesOf(command)]
+    .filter((text) => text !== '')
+    .join('\n\n');
+}
+
+/** Without the options of every subcommand: for the page that has all of them. */
+export function ownHelpOf(command: Command): string {
+  return [...ownSections(command), examplesOf(command)].filter((text) => text !== '').join('\n\n');
+}
+
+function ownSections(command: Command): string[] {
+  return [
     `usage: ${usage(command)}`,
     command.description
       .split('\n\n')
@@ -25,11 +36,12 @@ export function helpOf(command: Command): string {
       command.arguments.map((argument): [string, string] => [argument.name, argument.sentence]),
     ),
     section('options', entries(command.options)),
-    section('options of every subcommand', entries(COMMON)),
     section('exit codes', exitsOf(command)),
-    command.examples.length === 0 ? '' : `examples:\n${command.examples.map((line) => `  ${line}`).join('\n')}`,
   ];
-  return sections.filter((text) => text !== '').join('\n\n');
+}
+
+function examplesOf({ examples }: Command): string {
+  return examples.length === 0 ? '' : `examples:\n${examples.map((line) => `  ${line}`).join('\n')}`;
 }
 
 export function helpOfAll(commands: readonly Command[]): string {
