@@ -70,8 +70,14 @@ export class HandOut {
     const number = this.#number;
     const sent = { path: this.#turn.path, number, session: this.#queue.control.sessionId };
     const transaction = this.#popping(entries, this.#turn.fence({ number, waiting }));
+    // Nothing is taken for who has hung up while it waited to be sent.
+    const requester = {
+      get gone() {
+        return assignments.some(({ demand }) => demand.left);
+      },
+    };
     try {
-      await this.#queue.control.groupCommit.until(deadline).multi(transaction.operations);
+      await this.#queue.control.groupCommit.until(deadline, requester).multi(transaction.operations);
       this.#popped(assignments);
     } catch (error) {
       if (mayBeApplied(error)) {
@@ -87,7 +93,7 @@ export class HandOut {
       else if (culprit !== undefined && culprit !== 'queue') this.#conflict(culprit, error);
       for (const entry of entries) if (entry.state === 'busy') this.#head.putBack(entry);
       again(assignments);
-      if (culprit === undefined) throw error;
+      if (culprit === undefined && !(error instanceof ClientGoneError)) throw error;
       if (culprit === 'queue') throw new QueueGoneError();
     }
   }

@@ -34,6 +34,8 @@
  * finds it out.
  */
 import { randomBytes } from 'node:crypto';
+import { ClientGoneError } from '../../../errors.js';
+import type { Requester } from '../../../time.js';
 import type { ControlSession } from '../../../zookeeper/control-session.js';
 import { isReason, isTransient, mayBeApplied, noAnswer, NoReplyError } from '../../../zookeeper/errors.js';
 import type { NodeData } from '../../../zookeeper/operations.js';
@@ -147,7 +149,7 @@ export class PushLane {
     for (const push of group) push.maybeApplied = true;
     const session = this.#control.sessionId;
     try {
-      const results = await this.#control.groupCommit.until(deadline).multi(transaction.operations);
+      const results = await this.#control.groupCommit.until(deadline, whoever(group)).multi(transaction.operations);
       this.#version += 1;
       settle(group);
       for (const [priority, segment] of segments) {
@@ -161,6 +163,7 @@ export class PushLane {
     } catch (error) {
       if (mayBeApplied(error)) return this.#findOut(group, first, session);
       for (const push of group) push.maybeApplied = push.inDoubt;
+      if (error instanceof ClientGoneError) return group;
       const culprit = transaction.culpritOf(error);
       if (culprit === undefined) throw error;
       return this.#repair(group, culprit, first, error, deadline);
@@ -268,6 +271,15 @@ export class PushLane {
       }
     }
   }
+}
+
+/** Who has hung up while the transaction waited is in none: it is put together anew. */
+function whoever(group: readonly PendingPush[]): Requester {
+  return {
+    get gone() {
+      return group.some((push) => push.over);
+    },
+  };
 }
 
 function settle(group: readonly PendingPush[], error?: unknown): void {
