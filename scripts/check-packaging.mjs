@@ -1,7 +1,7 @@
 /**
  * `node scripts/check-packaging.mjs`: image, package, compose file, chart, pages, dashboard and alerts, on a machine
- * without a container engine and without a cluster. Part of `.ci/run`; it needs Go, Python and Debian's package archive,
- * which `npm test` never does.
+ * without a container engine and without a cluster. Part of `.ci/run`; it needs Go, Python and Debian's package
+ * archive, which `npm test` never does.
  *
  * Every check prints PASS or FAIL; all run, so that one round of fixing is enough. Words as arguments run those checks
  * alone whose names have one of them.
