@@ -97,7 +97,11 @@ test('CURATOR-678: a release that a lost connection interrupts says that it does
   const { holdId, fencingToken } = await a.hold('cut', me);
   const waiting = b.hold('cut', next, { waitMs: TTL_MS });
   await b.untilWaiting('cut', 1);
-  const cut = proxy.loseRequest(OPCODE.delete).then(() => proxy.refuse());
+  // That of the replica, and that of the lease, on which it would be tried again.
+  const cut = proxy.loseRequest(OPCODE.delete).then(() => {
+    proxy.refuse();
+    proxy.cut();
+  });
   expect((await a.release('cut', me, { holdId })).body).toMatchObject({ status: 503, code: 'outcome-unknown' });
   await cut;
   proxy.accept();
