@@ -189,9 +189,9 @@ async function checkNetwork() {
 
 /** Every variable that the chart sets is one that the gateway reads, with the default that the gateway has. */
 async function checkSettings() {
-  const readme = await readFile(join(ROOT, 'README.md'), 'utf8');
+  const page = await readFile(join(ROOT, 'docs', 'settings.md'), 'utf8');
   const known = new Map(
-    [...readme.matchAll(/^\| `(POSTERN_\w+)` +\| (?:`([^`]*)`)? *\|/gm)].map(([, name, fallback]) => [name, fallback]),
+    [...page.matchAll(/^\| `(POSTERN_\w+)` +\| (?:`([^`]*)`)? *\|/gm)].map(([, name, fallback]) => [name, fallback]),
   );
   const environments = await Promise.all(
     (await valueFiles()).map(async (file) => podsOf(objectsOf(await template(file)))),
