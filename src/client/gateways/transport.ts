@@ -2,6 +2,7 @@
  * One HTTP request on a kept connection. `node:http` and not `fetch`, which has no place for a client certificate
  * without a package of its own.
  */
+import { setMaxListeners } from 'node:events';
 import * as http from 'node:http';
 import * as https from 'node:https';
 import type { Socket } from 'node:net';
@@ -70,6 +71,7 @@ export class Transport {
         fail(new Error(`nothing within ${Math.round(timeoutMs)} ms`));
         request.destroy();
       }, timeoutMs);
+      setMaxListeners(0, ...signals); // many requests at once are no leak
       for (const signal of signals) signal.addEventListener('abort', onAbort);
       request.on('error', fail); // stays: an error after the end must not become an uncaught one
       request.on('socket', (socket: Socket) => {

@@ -41,8 +41,12 @@ export class Worker {
     const { signal } = this.#options;
     while (this.#free <= 0 && !signal?.aborted)
       await new Promise<void>((resolve) => {
-        this.#waiting.add(resolve);
-        signal?.addEventListener('abort', () => resolve(), { once: true });
+        const wake = (): void => {
+          signal?.removeEventListener('abort', wake);
+          resolve();
+        };
+        this.#waiting.add(wake);
+        signal?.addEventListener('abort', wake);
       });
   }
 
