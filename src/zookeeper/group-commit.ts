@@ -19,14 +19,11 @@ import type { BoundWriter } from './bound.js';
 import { deadlineSweep, type Swept } from './connection/deadline-sweep.js';
 import { flushSoon, type Flushed } from './connection/flush.js';
 import { NoReplyError } from './errors.js';
+import { bytesOfAll, GROUP_BYTES_MAX } from './operations/bytes.js';
 import { ANY_VERSION, type MultiOperation, type MultiResult, type Stat } from './operations.js';
 
 const IN_FLIGHT_MAX = 2;
 const OPERATIONS_MAX = 256;
-/** Of paths and data. Far below the packet limit, and little enough for others to get through between two. */
-const BYTES_MAX = 256 * 1_024;
-/** What an operation takes besides its path and data, at most. */
-const OPERATION_BYTES = 64;
 
 /** The session that it writes through. */
 export interface Committer {
@@ -212,9 +209,9 @@ class Contents {
 
   /** Whether these operations fit in as well; then they are in it. One write always fits. */
   takes(operations: readonly MultiOperation[]): boolean {
-    const bytes = operations.reduce((sum, operation) => sum + bytesOf(operation), 0);
+    const bytes = bytesOfAll(operations);
     const isFirst = this.#operations === 0;
-    const fits = this.#operations + operations.length <= OPERATIONS_MAX && this.#bytes + bytes <= BYTES_MAX;
+    const fits = this.#operations + operations.length <= OPERATIONS_MAX && this.#bytes + bytes <= GROUP_BYTES_MAX;
     if (!isFirst && (!fits || operations.some((operation) => this.#meets(operation)))) return false;
     this.#operations += operations.length;
     this.#bytes += bytes;
@@ -226,11 +223,6 @@ class Contents {
   #meets({ type, path }: MultiOperation): boolean {
     return this.#written.has(path) || (type !== 'check' && this.#checked.has(path));
   }
-}
-
-function bytesOf(operation: MultiOperation): number {
-  const { path } = operation;
-  return OPERATION_BYTES + path.length + ('data' in operation ? (operation.data?.length ?? 0) : 0);
 }
 
 /** Who is told nothing more, or has gone, is in no further transaction. */

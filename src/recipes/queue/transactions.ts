@@ -1,28 +1,15 @@
 /** The bounds of one transaction: ZooKeeper takes a packet of at most 1 MiB (`jute.maxbuffer`), path names and all. */
 import { PosternError } from '../../errors.js';
-import type { MultiOperation } from '../../zookeeper/operations.js';
 
 /**
  * What one transaction may have, so that with the ensemble's own additions it stays below 1 MiB; and so that a message
  * of that size can be moved later, when it has a longer header and goes with the marks of its lease.
  */
 export const TRANSACTION_BYTES_MAX = 960 * 1024;
-/** A transaction of many requests is kept smaller: it holds up everybody behind it. */
-export const GROUP_BYTES_MAX = 256 * 1024;
+/** Of many requests; see also `GROUP_BYTES_MAX`. */
 export const GROUP_OPERATIONS_MAX = 400;
 /** Messages that are settled or deleted in one transaction: a few operations without data each. */
 export const MESSAGES_AT_ONCE = 200;
-/** Headers, lengths, versions and the ACL of one operation. */
-export const OPERATION_BYTES = 96;
-
-export function bytesOf(operation: MultiOperation): number {
-  const data = operation.type === 'create' || operation.type === 'setData' ? (operation.data?.length ?? 0) : 0;
-  return OPERATION_BYTES + operation.path.length + data;
-}
-
-export function bytesOfAll(operations: readonly MultiOperation[]): number {
-  return operations.reduce((sum, operation) => sum + bytesOf(operation), 0);
-}
 
 /** @throws PosternError `too-large`, before anything is sent */
 export function checkTransaction(bytes: number): void {

@@ -2,7 +2,8 @@
 import type { Demand } from './demand.js';
 import type { Entry } from './entry.js';
 import type { Queue } from '../queue.js';
-import { OPERATION_BYTES, TRANSACTION_BYTES_MAX } from '../transactions.js';
+import { TRANSACTION_BYTES_MAX } from '../transactions.js';
+import { OPERATION_BYTES } from '../../../zookeeper/operations/bytes.js';
 
 /** Requests that are served together take no more than this between them; one alone may take what it asks for. */
 const TOGETHER_MAX = 200;

@@ -18,7 +18,8 @@ import type { Queue } from '../queue.js';
 import { PRIORITY_DEFAULT } from '../paths.js';
 import { QueueGoneError } from '../gone.js';
 import type { Queues } from '../queues.js';
-import { bytesOf, bytesOfAll, checkTransaction } from '../transactions.js';
+import { bytesOf, bytesOfAll } from '../../../zookeeper/operations/bytes.js';
+import { checkTransaction } from '../transactions.js';
 import type { MultiOperation } from '../../../zookeeper/operations.js';
 
 /** Longest delay: what makes the directories of delayed messages few. */

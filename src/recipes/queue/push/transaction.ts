@@ -2,7 +2,8 @@
 import type { MultiOperation } from '../../../zookeeper/operations.js';
 import { OwnedTransaction } from '../../../zookeeper/owned-transaction.js';
 import { MESSAGE_PREFIX, type QueuePaths } from '../paths.js';
-import { bytesOf, bytesOfAll, GROUP_BYTES_MAX, GROUP_OPERATIONS_MAX } from '../transactions.js';
+import { bytesOf, bytesOfAll, GROUP_BYTES_MAX } from '../../../zookeeper/operations/bytes.js';
+import { GROUP_OPERATIONS_MAX } from '../transactions.js';
 import type { Arrival, PendingPush } from './pending.js';
 
 /** Whose an operation is. */
