@@ -17,8 +17,10 @@ WORKDIR /app
 COPY package.json package-lock.json ./
 RUN npm ci --ignore-scripts --no-audit --no-fund
 COPY tsconfig.json tsconfig.build.json openapi.yaml ./
+COPY scripts/build-command.mjs scripts/
+COPY scripts/lib/command-bundle.mjs scripts/lib/
 COPY src src
-RUN npm run build:gateway && rm dist/.tsbuildinfo
+RUN npm run build:gateway && npm run build:command && rm dist/.tsbuildinfo
 
 FROM ${RUNTIME_IMAGE}
 LABEL org.opencontainers.image.title="Postern" \
@@ -28,7 +30,7 @@ WORKDIR /app
 COPY --from=packages /app/node_modules node_modules
 COPY --from=build /app/dist dist
 COPY package.json openapi.yaml LICENSE ./
-COPY scripts/probe.mjs scripts/try-lock.mjs scripts/
+COPY scripts/probe.mjs scripts/
 COPY scripts/lib/replica-here.mjs scripts/lib/
 # Only loopback is open without credentials, and nobody reaches the loopback of a container: so it does not start
 # until POSTERN_AUTH_FILE or POSTERN_INSECURE is set.

@@ -21,8 +21,8 @@ const STEPS = [
   { name: 'format', args: [bin('prettier', 'bin', 'prettier.cjs'), '--check', '--log-level=warn', '.'] },
   { name: 'contract lints clean', args: [bin('@redocly', 'cli', 'bin', 'cli.js'), 'lint', 'openapi.yaml'] },
   { name: 'the bundled contract and its types are current', args: [script('generate-contract.mjs'), '--check'] },
+  { name: 'one version everywhere', args: [script('release.mjs'), '--check'] },
   { name: 'the table of settings is current', args: [script('settings-table.mjs'), '--check'] },
-  { name: 'the script of the CronJob is current', args: [script('cronjob-example.mjs'), '--check'] },
   { name: 'the page of the command is current', args: [script('command-page.mjs'), '--check'] },
   { name: 'the dashboard is current', args: [script('dashboard.mjs'), '--check'] },
 ];

@@ -1,3 +1,4 @@
+#!/usr/bin/env node
 /** Where the process begins. */
 import './signals.js';
 

@@ -29,6 +29,10 @@ const NOT_RUN: Record<string, Record<string, string>> = {
   'docs/performance.md': {
     'npm run bench                                          # everything, three rounds': 'takes hours',
   },
+  'docs/sidecar.md': {
+    'postern sidecar --url http://postern:7070 --health http://127.0.0.1:8080/healthz --elect writer --value "$POD_IP:8080" --group web':
+      'it runs until it is stopped, beside a program; test/command/sidecar starts it beside one',
+  },
   'docs/torture.md': {
     'npm run torture -- --minutes 30 --seed 7                      # the whole of it; the seed is printed when none is given':
       'takes minutes, and half an hour for a report',
@@ -38,11 +42,15 @@ const NOT_RUN: Record<string, Record<string, string>> = {
 /** Of what is run: what somebody sees who pastes it, in this order. */
 const SHOWN: Record<string, readonly RegExp[]> = {
   'README.md': [
+    /backing up under fencing token \d+/,
+    /backing up\n"[^"]+"\n/,
     /"name":"backup","held":true/,
     /"holders":\[\{/,
     /"lost":\[\]/,
-    /backing up under fencing token \d+/,
-    /backing up\n\{"key":"backup\/\d{4}-\d\d-\d\d","etag":/,
+  ],
+  'docs/curl.md': [
+    /"name":"report","held":true/,
+    /reported/,
     /"key":"app\/primary"/,
     /HTTP\/1.1 304/,
     /"status":20[01]/,

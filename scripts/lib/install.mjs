@@ -81,7 +81,10 @@ export async function build(log) {
   const args = [tsc, '-p', 'tsconfig.build.json'];
   const { problem, output } = await run(process.execPath, args, { timeoutMs: BUILD_MS, cwd: ROOT });
   if (problem) throw new Error(`The build failed:\n${output.trim() || problem}`);
-  // What examples/ import. Loaded late: the packages may not have been there.
+  // Loaded late: the packages may not have been there.
+  const { bundleCommand } = await import('./command-bundle.mjs');
+  await bundleCommand(ROOT);
+  // What examples/ import.
   const { bundleClient } = await import('./client-bundle.mjs');
   await bundleClient(ROOT, () => {});
   // Written after success only, and with the time of the start: what was edited meanwhile is built the next time.

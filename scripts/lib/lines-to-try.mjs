@@ -1,4 +1,4 @@
-/** The lines of README.md's "Try it", for a gateway that may be elsewhere, want a key, or speak TLS. */
+/** The lines of README.md's "From curl", for a gateway that may be elsewhere, want a key, or speak TLS. */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ROOT } from './install.mjs';

@@ -3,10 +3,11 @@ import { execFile } from 'node:child_process';
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
+import { isDeepStrictEqual, promisify } from 'node:util';
 import { parse, parseAllDocuments } from 'yaml';
 import { ROOT } from '../lib/install.mjs';
 import { run } from '../lib/run.mjs';
+import { PROGRAM_VALUES, templateProgram } from './sidecar-chart.mjs';
 import { KUBERNETES_VERSIONS, must, tools } from './tools.mjs';
 
 const CHART = join(ROOT, 'helm', 'postern');
@@ -46,6 +47,7 @@ export const chartChecks = [
   { name: 'chart: pods are not root, write nowhere, and are probed without ZooKeeper', check: checkPods },
   { name: 'chart: nobody but those who are named reaches a pod, and it reaches ZooKeeper', check: checkNetwork },
   { name: 'chart: settings are those of the gateway', check: checkSettings },
+  { name: 'chart: the container of a sidecar is that of the example, and mistakes are refused', check: checkSidecar },
   { name: 'chart: a setting that is emptied is left to the gateway', check: checkEmptied },
 ];
 
@@ -97,6 +99,10 @@ async function conforms() {
         manifests.push(join(dir, `${version}-${index}.yaml`));
         await writeFile(manifests.at(-1) ?? '', await template(file, { version }));
       }
+      for (const file of PROGRAM_VALUES) {
+        manifests.push(join(dir, `${version}-program-${file}`));
+        await writeFile(manifests.at(-1) ?? '', await programOf(file, version));
+      }
       for (const name of await readdir(EXAMPLES)) manifests.push(join(EXAMPLES, name));
       const locations = [`v${version}`, 'operator'].flatMap((name) => [
         '-schema-location',
@@ -144,6 +150,7 @@ function podsOf(objects) {
 async function checkPods() {
   const texts = await Promise.all([
     ...(await valueFiles()).map((file) => template(file)),
+    ...PROGRAM_VALUES.map((file) => programOf(file, OLDEST)),
     ...(await readdir(EXAMPLES)).map((name) => readFile(join(EXAMPLES, name), 'utf8')),
   ]);
   const pods = texts.flatMap((text) => podsOf(objectsOf(text)));
@@ -166,6 +173,27 @@ async function checkPods() {
     }
   }
   return `${pods.length} pods`;
+}
+
+async function programOf(file, version) {
+  const { code, output } = await templateProgram(file, { version });
+  if (code !== 0) throw new Error(output);
+  return output;
+}
+
+async function checkSidecar() {
+  const containerOf = (text) => podsOf(objectsOf(text))[0].pod.initContainers[0];
+  const made = containerOf(await programOf('values.yaml', OLDEST));
+  const shown = containerOf(await readFile(join(EXAMPLES, 'sidecar.yaml'), 'utf8'));
+  if (!isDeepStrictEqual(made, shown))
+    throw new Error(`the chart makes ${JSON.stringify(made)}, the example has ${JSON.stringify(shown)}`);
+  for (const { set, says } of [
+    { set: 'sidecar.health=', says: 'health is empty' },
+    { set: 'sidecar.elected=writer', says: 'there is no value "elected"' },
+  ]) {
+    const { code, output } = await templateProgram('values.yaml', { version: OLDEST, sets: [set] });
+    if (code === 0 || !output.includes(says)) throw new Error(`${set}: ${output}`);
+  }
 }
 
 async function checkNetwork() {

@@ -1,10 +1,10 @@
 /**
  * What is checked of the package as it would be published: packed, installed into an empty project, and used there, by
- * a program of each module system and by the compiler, against the gateway of that package.
+ * a program of each module system, by the compiler and from the command line, against the gateway of that package.
  */
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cp, mkdtemp, mkdir, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdtemp, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -66,8 +66,9 @@ async function packedAndUsed() {
     await writeFile(join(project, 'package.json'), '{ "private": true }');
     const install = ['install', '--no-audit', '--no-fund', '--ignore-scripts', join(dir, filename)];
     await execute('npm', install, { cwd: project, timeout: NPM_MS });
-    await usedByPrograms(project);
+    await usedAtTheGateway(project);
     await usedByCompiler(project);
+    await usedWithoutInstallation(dir, filename);
     return `${entryCount} files, ${Math.round(size / 1024)} KiB packed`;
   } finally {
     await rm(dir, { recursive: true, force: true });
@@ -75,13 +76,13 @@ async function packedAndUsed() {
 }
 
 /** @param {string} project */
-async function usedByPrograms(project) {
+async function usedAtTheGateway(project) {
   const { connectString } = await theEnsemble();
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
   const env = { PATH: process.env['PATH'], POSTERN_ZOOKEEPER: connectString, POSTERN_PORT: String(port) };
-  const main = join(project, 'node_modules', 'postern', 'dist', 'main.js');
-  const gateway = spawn(process.execPath, [main], { env, stdio: 'ignore' });
+  // What `npx postern-gateway` runs, and a signal reaches without npm in between.
+  const gateway = spawn(join(project, 'node_modules', '.bin', 'postern-gateway'), { env, stdio: 'ignore' });
   endWithParent(gateway);
   try {
     await eventually('the gateway of the package is ready', async () => (await fetch(`${url}/readyz`)).ok);
@@ -95,11 +96,38 @@ async function usedByPrograms(project) {
       const { token, holders } = JSON.parse(stdout);
       if (!(token > 0) || holders !== 0) throw new Error(`${file} printed ${stdout}`);
     }
+    await usedFromCommandLine(project, url);
   } finally {
     const ended = once(gateway, 'exit');
     gateway.kill();
     await ended;
   }
+}
+
+/** @param {string} project @param {string} url */
+async function usedFromCommandLine(project, url) {
+  const npx = (/** @type {string[]} */ ...words) =>
+    execute('npx', ['--offline', 'postern', ...words], {
+      cwd: project,
+      timeout: NPM_MS,
+      env: { ...process.env, POSTERN_URL: url },
+    });
+  const help = await npx('--help');
+  if (!help.stdout.startsWith('usage: postern ')) throw new Error(`npx postern --help: ${help.stdout}`);
+  await npx('doctor');
+  const job = ['--', process.execPath, '-e', 'console.log(process.env.POSTERN_FENCING_TOKEN); process.exitCode = 7'];
+  const { code, stdout } = await npx('lock', 'packed', ...job).catch((error) => error);
+  if (code !== 7 || !(Number(stdout) > 0)) throw new Error(`npx postern lock: ${code}, ${stdout}`);
+}
+
+/** As README.md says, from the file alone. @param {string} dir @param {string} tarball */
+async function usedWithoutInstallation(dir, tarball) {
+  const elsewhere = join(dir, 'elsewhere');
+  await mkdir(elsewhere);
+  const { version } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'));
+  const words = ['--yes', '--package', join(dir, tarball), 'postern', '--version'];
+  const { stdout } = await execute('npx', words, { cwd: elsewhere, timeout: NPM_MS });
+  if (stdout.trim() !== version) throw new Error(`npx --package: ${stdout}`);
 }
 
 /** Under each way to resolve packages, by a program of each module system. @param {string} project */

@@ -26,9 +26,6 @@ async function serves() {
   try {
     await untilHealthy(image, started, settings, '/healthz');
     await untilHealthy(image, started, settings, '/readyz');
-    const command = [image.entrypoint[0] ?? '', `${image.workdir}/scripts/try-lock.mjs`];
-    const tried = await runInImage(image, command, { POSTERN_URL: `http://127.0.0.1:${port}` });
-    if (tried.code !== 0) throw new Error(`try-lock failed: ${tried.output}`);
     await commandRuns(image, `http://127.0.0.1:${port}`);
   } finally {
     await started.stop();

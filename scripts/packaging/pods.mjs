@@ -13,6 +13,8 @@ import { runInImage, startInImage } from './image.mjs';
 import { eventually } from './scene.mjs';
 
 const ENDS_WITHIN_MS = 120_000;
+/** What the cluster knows of a pod. */
+const FIELDS = { 'metadata.name': 'a-pod', 'status.podIP': '127.0.0.1' };
 
 /**
  * @typedef {{ name: string, code: number | null, output: string }} Ended
@@ -44,10 +46,9 @@ export async function startPod(spec, world) {
       if (container.restartPolicy !== 'Always') throw new Error(`${container.name} is no native sidecar`);
       const started = start(container);
       sidecars.push({ container, started });
-      const { command } = container.startupProbe.exec;
       await eventually(`${container.name} has started`, async () => {
-        const { code, output } = await runInImage(world.image, command, environmentOf(container, world));
-        if (code !== 0) throw new Error(`${output}${started.output}`);
+        const { passed, output } = await probe(container, world);
+        if (!passed) throw new Error(`${output}${started.output}`);
         return true;
       });
     }
@@ -78,12 +79,27 @@ export async function startPod(spec, world) {
   };
 }
 
+/** The startup probe of a container. @returns {Promise<{ passed: boolean, output: string }>} */
+async function probe({ name, ports, startupProbe, ...container }, world) {
+  const { exec, httpGet } = startupProbe;
+  if (exec) {
+    const { code, output } = await runInImage(world.image, exec.command, environmentOf(container, world));
+    return { passed: code === 0, output };
+  }
+  const port = ports.find((each) => each.name === httpGet.port)?.containerPort ?? httpGet.port;
+  const { ok, status } = await fetch(`http://127.0.0.1:${port}${httpGet.path}`);
+  return { passed: ok, output: `${name}: ${httpGet.path} answers ${status}\n` };
+}
+
 /** Those of the image in their image; others on this machine. */
 function startContainer(container, world) {
   const { image, volumes } = world;
   const env = environmentOf(container, world);
   const isOurs = /(^|\/)postern[:@]/.test(container.image);
-  const words = [...(container.command ?? (isOurs ? image.entrypoint : [])), ...(container.args ?? [])];
+  // As the kubelet does, `$(NAME)` stands for a variable.
+  const words = [...(container.command ?? (isOurs ? image.entrypoint : [])), ...(container.args ?? [])].map((word) =>
+    word.replace(/\$\((\w+)\)/g, (all, name) => env[name] ?? all),
+  );
   const mounts = (container.volumeMounts ?? []).map(({ name, mountPath }) => [mountPath, volumes.get(name)]);
   // In one pass: where these directories are may look like another mount.
   const outside = (text) => {
@@ -115,6 +131,7 @@ function startContainer(container, world) {
 function environmentOf(container, { replace, secrets = {} }) {
   const own = (container.env ?? []).map(({ name, value, valueFrom }) => {
     if (valueFrom === undefined) return [name, value];
+    if (valueFrom.fieldRef !== undefined) return [name, FIELDS[valueFrom.fieldRef.fieldPath]];
     const { name: secret, key } = valueFrom.secretKeyRef;
     const found = secrets[`${secret}/${key}`];
     if (found === undefined) throw new Error(`${name}: there is no Secret ${secret} with ${key}`);

@@ -8,6 +8,7 @@ export type { Hold } from './lease/hold.js';
 export type { AcquireOptions } from './line/line.js';
 export type { Acquirable } from './line/acquirable.js';
 export type { Lock } from './line/lock.js';
+export type { ManyLocks } from './line/many-locks.js';
 export type { ReadWriteLock } from './line/read-write-lock.js';
 export type { Semaphore, SemaphoreOptions } from './line/semaphore.js';
 export type { CampaignOptions, Election, Term } from './line/election.js';

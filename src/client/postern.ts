@@ -17,6 +17,7 @@ import { Gateways, type CallOptions } from './gateways/gateways.js';
 import { Group } from './state/group.js';
 import { LeaseKeeper } from './lease/keeper.js';
 import { Lock } from './line/lock.js';
+import { ManyLocks } from './line/many-locks.js';
 import { settingsOf, type PosternOptions } from './options.js';
 import { Queue } from './queue/queue.js';
 import { ReadWriteLock } from './line/read-write-lock.js';
@@ -52,6 +53,11 @@ export class Postern implements AsyncDisposable {
 
   lock(name: string): Lock {
     return new Lock(this.#context, this.#using, name);
+  }
+
+  /** All of them together, or none. */
+  locks(names: readonly string[]): ManyLocks {
+    return new ManyLocks(this.#context, names);
   }
 
   /** Readers share its `read`, a writer excludes everybody with its `write`. */

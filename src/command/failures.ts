@@ -17,8 +17,7 @@ function ofGateway(error: PosternError): Failure {
   const details = { code, status, ...(problem && { problem }) };
   const failed = (exitCode: number, sentence: string): Failure =>
     new Failure(exitCode, sentence, details, { cause: error });
-  // Something took the request: a gateway whose ZooKeeper hangs is there all the same.
-  if (status === 0 && error.outcome === 'unknown') return failed(EXIT.notAcquired, `no answer: ${error.message}`);
+  if (status === 0 && code !== 'unreachable') return failed(EXIT.notAcquired, `${error.message} (${code})`);
   if (status === 0) return failed(EXIT.noGateway, `no gateway: ${error.message}`);
   if (problem === undefined) return failed(EXIT.noGateway, `what answers there is no gateway: ${error.message}`);
   if (PERMISSION.includes(code))

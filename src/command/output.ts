@@ -48,7 +48,7 @@ export class Output {
 
   /** What happens meanwhile, on standard error. */
   tell(event: string, sentence: string, details: Readonly<Record<string, unknown>> = {}): void {
-    const line = this.json ? JSON.stringify({ event, message: sentence, ...details }) : `postern: ${sentence}`;
+    const line = this.json ? JSON.stringify({ event, message: sentence, ...details }) : `postern: ${shown(sentence)}`;
     try {
       write(STDERR, `${line}\n`);
     } catch (error) {
@@ -57,11 +57,24 @@ export class Output {
   }
 }
 
+/** With everything written out that a terminal would obey or hide: anybody may choose a label or a value. */
+export function visible(text: string): string {
+  return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu, (letter) => {
+    const code = letter.codePointAt(0) ?? 0;
+    return `\\u{${code.toString(16)}}`;
+  });
+}
+
 /** Columns for people, as wide as their longest cell; the last one is not padded. */
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  const all = [head, ...rows];
+  const all = [head, ...rows.map((row) => row.map(visible))];
   const widths = head.map((_, column) => Math.max(...all.map((row) => (row[column] ?? '').length)));
   return all.map((row) => row.map((cell, column) => pad(cell, widths, column)).join('  ')).join('\n');
+}
+
+/** Of more than one line. */
+function shown(sentence: string): string {
+  return sentence.split('\n').map(visible).join('\n');
 }
 
 function pad(cell: string, widths: readonly number[], column: number): string {

@@ -4,11 +4,12 @@ import { helpOf, helpOfAll, usage } from './arguments/help.js';
 import type { Command, CommonValues, Entry } from './arguments/command.js';
 import { EXIT, Failure, UsageError } from './exit.js';
 import { Output, OutputClosed } from './output.js';
+import type { Guardian } from './process/guarded.js';
 import { COMMANDS, ENTRIES } from './table.js';
 
 const { argv } = process;
 
-async function run(words: readonly string[], output: Output): Promise<number> {
+async function run(words: readonly string[], output: Output, ahead?: Guardian): Promise<number> {
   const [first] = words;
   if (first === '--version') {
     const { version } = await import('../version.js');
@@ -28,7 +29,7 @@ async function run(words: readonly string[], output: Output): Promise<number> {
     return EXIT.ok;
   }
   const entry = ENTRIES.find(({ command }) => command === found.command) as Entry;
-  return (await entry.load())({ ...given, values, output });
+  return (await entry.load())({ ...given, values, output, ahead });
 }
 
 function parseFor(command: Command, words: readonly string[]): ReturnType<typeof parse> & { values: CommonValues } {
@@ -57,17 +58,21 @@ function wantsJson(words: readonly string[]): boolean {
   return own.includes('--json');
 }
 
-const words = argv.slice(2);
-const output = new Output(wantsJson(words));
-try {
-  process.exitCode = await run(words, output);
-} catch (error) {
-  if (error instanceof OutputClosed) process.exitCode = EXIT.ok;
-  else {
+/** @param ahead a guardian for the job, if there is one */
+export async function main(ahead: Guardian | undefined): Promise<never> {
+  const words = argv.slice(2);
+  const output = new Output(wantsJson(words));
+  // Nothing that is still open then, such as a connection, is worth waiting for.
+  process.exit(await exitCodeOf(output, () => run(words, output, ahead)));
+}
+
+async function exitCodeOf(output: Output, work: () => Promise<number>): Promise<number> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof OutputClosed) return EXIT.ok;
     const failure = error instanceof Failure ? error : (await import('./failures.js')).failureOf(error);
     output.tell('failed', failure.message, { exitCode: failure.exitCode, ...failure.details });
-    process.exitCode = failure.exitCode;
+    return failure.exitCode;
   }
 }
-// Nothing that is still open, such as a connection, is worth waiting for.
-process.exit();

@@ -1,23 +1,35 @@
 /** All subcommands, in the order of the help. */
 import { entry, type Command, type Entry } from './arguments/command.js';
+import * as barrier from './commands/barrier.js';
 import * as config from './commands/config.js';
+import * as group from './commands/group.js';
 import { elect, lock } from './commands/lock.js';
 import * as names from './commands/names.js';
 import * as queue from './commands/queue.js';
 import { completion, doctor } from './commands/self.js';
+import { sidecar } from './commands/sidecar.js';
+import { top } from './commands/top.js';
 
 export const ENTRIES: readonly Entry[] = [
   entry(lock, async () => (await import('./jobs/lock.js')).lock),
   entry(elect, async () => (await import('./jobs/elect.js')).elect),
+  entry(sidecar, async () => (await import('./sidecar/sidecar.js')).sidecar),
+  entry(group.join, async () => (await import('./jobs/join.js')).join),
+  entry(barrier.wait, async () => (await import('./plain/barrier.js')).wait),
+  entry(barrier.raise, async () => (await import('./plain/barrier.js')).raise),
+  entry(barrier.lift, async () => (await import('./plain/barrier.js')).lift),
+  entry(barrier.enter, async () => (await import('./jobs/enter.js')).enter),
   entry(queue.push, async () => (await import('./plain/queue.js')).push),
   entry(queue.work, async () => (await import('./jobs/work.js')).work),
   entry(queue.peek, async () => (await import('./plain/queue.js')).peek),
+  entry(queue.tail, async () => (await import('./plain/tail.js')).tail),
   entry(queue.redrive, async () => (await import('./plain/queue.js')).redrive),
   entry(config.get, async () => (await import('./plain/config.js')).get),
   entry(config.put, async () => (await import('./plain/config.js')).put),
   entry(config.watch, async () => (await import('./plain/config.js')).watch),
   entry(names.ls, async () => (await import('./plain/names.js')).ls),
   entry(names.show, async () => (await import('./plain/names.js')).show),
+  entry(top, async () => (await import('./top/top.js')).top),
   entry(names.revoke, async () => (await import('./plain/names.js')).revoke),
   entry(doctor, async () => (await import('./doctor/doctor.js')).doctor),
   entry(completion, async () => {

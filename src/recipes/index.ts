@@ -6,6 +6,8 @@ import { counterRecipe } from './counter/recipe.js';
 import { doubleBarrierRecipe } from './double-barrier/recipe.js';
 import { groupRecipe } from './group/recipe.js';
 import { lineRecipe } from './line/recipe.js';
+import { namesRecipe } from './names/recipe.js';
+import { Watched } from './observing/watched.js';
 import { queueRecipe } from './queue/recipe.js';
 import type { Recipe, RecipeOptions } from './recipe.js';
 import { transactionRecipe } from './transaction/recipe.js';
@@ -13,14 +15,16 @@ import { transactionRecipe } from './transaction/recipe.js';
 export type Recipes = ReturnType<typeof makeRecipes>;
 
 export function makeRecipes(context: Coordination, options: RecipeOptions) {
+  const watched = new Watched(options.config.maxWatchedKeys);
   return {
     line: lineRecipe(context, options),
     group: groupRecipe(context, options),
     doubleBarrier: doubleBarrierRecipe(context, options),
     barrier: barrierRecipe(context),
-    config: configRecipe(context, options),
+    config: configRecipe(context, options, watched),
     transaction: transactionRecipe(context, options),
     queue: queueRecipe(context, options),
     counter: counterRecipe(context, options),
+    names: namesRecipe(context, watched),
   } satisfies Record<string, Recipe>;
 }

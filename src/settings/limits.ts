@@ -209,7 +209,7 @@ export const LIMITS = {
     {
       env: 'POSTERN_MAX_WATCHED_KEYS',
       sentence:
-        'How many configuration keys all prefix streams of this replica may watch together; a single stream watches at most 10 000.',
+        'How many names, and configuration keys under prefixes, all streams of this replica may watch together; a single stream watches at most 10 000.',
     },
     { fallback: MAX_WATCHED_KEYS, min: 1, max: 10_000_000 },
   ),

@@ -195,3 +195,32 @@ test('refuses options that cannot be used', () => {
   expect(() => new Postern({ urls: ['localhost:7070'] })).toThrow('begins with neither');
   expect(() => client({ ttlMs: 5_000, marginMs: 5_000 })).toThrow('marginMs is 5000');
 });
+
+test('acquires several locks or none, each with a hold of its own', async () => {
+  await using postern = client();
+  await using other = client({ ttlMs: 600 }); // a request of its waits for no longer than that
+  const [a, b] = [`a-${randomUUID()}`, `b-${randomUUID()}`];
+  const holds = await postern.locks([b, a]).acquire();
+  expect(holds.map(({ name }) => name)).toEqual([b, a]);
+  for (const { name, fencingToken, holdId } of holds)
+    expect((await pair.b.showLock(name)).holders).toMatchObject([{ fencingToken, holdId }]);
+  expect(await other.locks([a, b]).acquire().catch(codeOf)).toBe('lock-held');
+  const waiting = other.locks([a, b]).acquire({ waitMs: Infinity });
+  await holds[0]?.release();
+  await pair.a.untilWaiting(a, 1);
+  await holds[1]?.release();
+  expect((await waiting).map(({ name }) => name)).toEqual([a, b]);
+});
+
+test('leaves none of several locks behind when the wait for them is given up', async () => {
+  await using holder = client();
+  await using postern = client();
+  const [a, b] = [`a-${randomUUID()}`, `b-${randomUUID()}`];
+  await holder.lock(b).acquire();
+  const control = new AbortController();
+  const waiting = postern.locks([a, b]).acquire({ waitMs: Infinity, signal: control.signal });
+  await pair.a.untilWaiting(b, 1);
+  control.abort(new Error('enough'));
+  await expect(waiting).rejects.toThrow('enough');
+  await eventually('nothing is held', async () => (await pair.a.showLock(a)).holderCount === 0);
+});

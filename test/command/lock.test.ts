@@ -243,7 +243,7 @@ describe('postern lock', { timeout: LONG_MS * 2 }, () => {
     const lease = await one.createLease({ ttlMs: 120_000 });
     await one.hold('rolling', lease);
     const run = lock(['rolling', '--wait', '100s', '--', 'sh', '-c', 'echo "token $POSTERN_FENCING_TOKEN"'], {
-      url: `${one.url} ${two.url}/`,
+      url: `${one.url}/ ${two.url}//`,
     });
     await two.untilWaiting('rolling', 1);
     const behind = await one.createLease({ ttlMs: 120_000 });

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { groupLives } from '../../src/command/process/group.js';
 import { eventually } from '../support/eventually.js';
 import { rounds } from '../support/scene.js';
-import { startPair, startReplica, type Pair } from '../support/start-gateway.js';
+import { spawnReplica, startPair, startReplica, type Pair } from '../support/start-gateway.js';
 import { freshRoot, startZooKeeper } from '../support/start-zookeeper.js';
 import { startTcpProxy } from '../support/zookeeper/tcp-proxy.js';
 import { childrenOf, LONG_MS, runCommand, runs, STUBBORN, type Run } from './run-command.js';
@@ -74,6 +74,14 @@ describe('postern lock, when the lock may be lost', { timeout: LONG_MS * 2 }, ()
       for (let first = 0; first < all.length; first += 5) await Promise.all(all.slice(first, first + 5).map(round));
     },
   );
+
+  it.each(['killed', 'stopped'])('kills the job before the heir is granted when its replica is %s', async (how) => {
+    await using replica = await spawnReplica({ root: pair.root });
+    const held = await hold(`replica-${how}`, replica.url);
+    await inherit(`replica-${how}`, held, () => (how === 'killed' ? replica.kill() : replica.pause()));
+    expect(await held.run.code()).toBe(76);
+    expect(held.run.stderr).toContain('no heartbeat');
+  });
 
   it('ends the job when the command is killed', async () => {
     const held = await hold('command-killed');

@@ -1,8 +1,9 @@
 /** The other subcommands of `postern`, with a gateway that is well. */
+import { execPath } from 'node:process';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually, throughout } from '../support/eventually.js';
 import { startPair, type Pair } from '../support/start-gateway.js';
-import { LONG_MS, runCommand, runs, type Options, type Run } from './run-command.js';
+import { LONG_MS, MAIN, runCommand, runs, type Options, type Run } from './run-command.js';
 
 let pair: Pair;
 beforeAll(async () => {
@@ -107,6 +108,31 @@ describe('postern queue', { timeout: LONG_MS }, () => {
     expect(await json(['show', 'queue', 'again'])).toMatchObject({ depth: 0 });
   });
 
+  it('prints what is pushed, each message once, and takes nothing', async () => {
+    const pushed = (...bodies: string[]): Promise<string> =>
+      output(['queue', 'push', 'tailed', '--lines'], { stdin: bodies.map((body) => `${body}\n`).join('') });
+    await pushed(...Array.from({ length: 150 }, (_, index) => `before ${index}`)); // more than one page
+    const run = postern(['queue', 'tail', 'tailed', '--interval', '100ms', '--all']);
+    await run.untilSays(/before 149/);
+    await output(['queue', 'push', 'tailed', 'due later', '--delay', '1h']);
+    await run.untilSays(/due later/);
+    await pushed('escaped \u001b]0;x\u0007\u202e', ...Array.from({ length: 150 }, (_, index) => `after ${index}`));
+    await run.untilSays(/after 149/);
+    // Delivered and given back, which is no push.
+    const job = ['sh', '-c', 'exit 1'];
+    await output(['queue', 'work', 'tailed', '--max', '1', '--retry-delay', '1h', '--', ...job]);
+    await pushed('the last');
+    await run.untilSays(/the last/);
+    run.child.kill('SIGTERM');
+    await run.ended;
+    const lines = run.stdout.trim().split('\n');
+    expect(lines).toHaveLength(150 + 1 + 151 + 1);
+    expect(new Set(lines.map((line) => line.split('  ')[0])).size).toBe(lines.length);
+    expect(run.stdout).toContain(String.raw`"escaped \u001b]0;x\u0007\u{202e}"`);
+    expect(await json(['show', 'queue', 'tailed'])).toMatchObject({ depth: 301, delayed: 2 });
+    expect(await postern(['queue', 'tail', 'never-there']).code()).toBe(1);
+  });
+
   it('ends with its jobs when it is told to, and the message is delivered to another', async () => {
     await output(['queue', 'push', 'told', 'x']);
     const run = postern(['queue', 'work', 'told', '--', 'sh', '-c', 'echo "pid $$"; exec sleep 600']);
@@ -156,6 +182,20 @@ describe('postern config', { timeout: LONG_MS }, () => {
     expect(await json(['config', 'get', 'app/db/host'])).toMatchObject({ value: 'db2', exists: true });
     await output(['config', 'put', 'app/bytes'], { stdin: 'as they are\n' });
     expect(await output(['config', 'get', 'app/bytes'])).toBe('as they are\n');
+  });
+
+  it('writes only while the hold of the job stands that asks for it', async () => {
+    const write = `exec ${execPath} ${MAIN} config put guarded "$0" --guard "lock=guard;token=$POSTERN_FENCING_TOKEN"`;
+    await output(['lock', 'guard', '--', 'sh', '-c', write, 'held']);
+    const late = postern(['lock', 'another', '--', 'sh', '-c', write, 'late']);
+    expect(await late.code()).toBe(1);
+    expect(late.stderr).toContain('fencing-token-stale');
+    expect(await output(['config', 'get', 'guarded'])).toBe('held');
+    for (const guard of ['lock=guard', 'lock=a/b;token=1', 'queue=guard;token=1', 'lock=guard;token=']) {
+      const wrong = postern(['config', 'put', 'guarded', 'no', '--guard', guard]);
+      expect(await wrong.code()).toBe(64);
+      expect(wrong.stderr).toContain(`--guard is "${guard}"; it must be lock=NAME;token=FENCING_TOKEN`);
+    }
   });
 
   it('says with exit code 1 that there is no such key, or waits for it', async () => {

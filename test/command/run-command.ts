@@ -84,6 +84,11 @@ export function childrenOf(pid: number): number[] {
     .filter((id) => statOf(id)?.[1] === String(pid));
 }
 
+/** Its program and arguments, as everybody on the machine may list them. */
+export function commandLineOf(pid: number): string {
+  return readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ');
+}
+
 /** What /proc says of a process behind its name: state, parent, group. */
 function statOf(pid: number): string[] | undefined {
   try {

@@ -3,13 +3,16 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer, type AddressInfo } from 'node:net';
 import { execPath } from 'node:process';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ENTRIES } from '../../src/command/table.js';
+import { LEASE_TOKEN_PREFIX } from '../../src/leases/lease-token.js';
 import { makeApiKeys } from '../support/http/api-keys.js';
 import { freePort } from '../support/free-port.js';
 import { startReplica, type Replica } from '../support/start-gateway.js';
-import { LONG_MS, MAIN, runCommand } from './run-command.js';
+import { childrenOf, commandLineOf, LONG_MS, MAIN, runCommand } from './run-command.js';
 
 let replica: Replica;
 let dir: string;
@@ -27,7 +30,17 @@ describe('wrong usage', { timeout: LONG_MS }, () => {
     ['no subcommand', [], 'usage: postern SUBCOMMAND'],
     ['a subcommand that there is not', ['lokc', 'a'], '"lock" is near'],
     ['no name', ['lock', '--', 'true'], 'NAME is missing'],
+    ['names and a name', ['lock', 'a', '--names', 'b,c', '--', 'true'], '--names has the names'],
+    ['a name twice', ['lock', '--names', 'b,c,b', '--', 'true'], '--names has "b" twice'],
+    ['a name in a list that no gateway takes', ['lock', '--names', 'b,c/d', '--', 'true'], '--names is "c/d"'],
+    ['names of readers', ['lock', '--names', 'b,c', '--shared', '--', 'true'], '--names, --shared'],
+    ['changes where the job prints', ['group', 'join', 'a', '--watch', '--', 'true'], '--watch prints'],
+    ['a member that no gateway takes', ['group', 'join', 'a', '--member', 'x/y'], '--member is "x/y"'],
+    ['too short an interval', ['queue', 'tail', 'a', '--interval', '5ms'], '--interval is 5ms; 100ms is the least'],
+    ['frames too quick', ['top', '--interval', '5ms'], '--interval is 5ms; 500ms is the least'],
+    ['no members', ['barrier', 'enter', 'a', '--', 'true'], '--members is missing'],
     ['no job', ['lock', 'a'], 'it stands behind --'],
+    ['nothing behind --', ['lock', 'a', '--'], 'it stands behind --'],
     ['a job without --', ['lock', 'a', 'true'], 'the command to run stands behind --'],
     ['an option that there is not', ['lock', 'a', '--wiat', '5m', '--', 'true'], 'no option --wiat; --wait is near'],
     ['an option without its value', ['lock', 'a', '--wait', '--', 'true'], '--wait'],
@@ -67,6 +80,16 @@ describe('no gateway', { timeout: LONG_MS }, () => {
     expect(await run.code()).toBe(69);
     expect(run.stderr).toContain(url);
     expect(run.stderr).toContain('ECONNREFUSED');
+    expect(run.stdout).toBe('');
+  });
+
+  it('exits with 69 when something takes the request and never answers', async () => {
+    await using silent = createServer((socket) => socket.resume()).listen(0, '127.0.0.1');
+    await once(silent, 'listening');
+    const url = `http://127.0.0.1:${(silent.address() as AddressInfo).port}`;
+    const run = runCommand(['lock', 'nobody', '--timeout', '300ms', '--', 'echo', 'ran'], { url });
+    expect(await run.code()).toBe(69);
+    expect(run.stderr).toContain(`${url} did not answer: nothing within`);
     expect(run.stdout).toBe('');
   });
 
@@ -115,6 +138,35 @@ describe('credentials', { timeout: LONG_MS }, () => {
       expect(await run.code()).toBe(0);
       expect(run.stdout).toBe('ran\n');
     }
+  });
+});
+
+describe('secrets', { timeout: LONG_MS }, () => {
+  it('shows its key and its lease token to nobody who lists processes, while it waits and while the job runs', async () => {
+    await using keys = await makeApiKeys({ cron: { default: ['use', 'read'] } });
+    await using guarded = await startReplica({ settings: { POSTERN_AUTH_FILE: keys.file } });
+    const client = keys.as('cron', guarded.url);
+    const lease = await client.createLease({ ttlMs: 60_000 });
+    await client.hold('secret', lease);
+    const run = runCommand(['lock', 'secret', '--json', '--', 'sh', '-c', 'echo "pid $$"; exec sleep 600'], {
+      url: guarded.url,
+      settings: { POSTERN_API_KEY: client.key },
+    });
+    const commandLines = (): string[] =>
+      [run.pid, ...childrenOf(run.pid)].flatMap((pid) => [pid, ...childrenOf(pid)]).map(commandLineOf);
+    await client.untilWaiting('secret', 1);
+    const waiting = commandLines();
+    await client.endLease(lease);
+    await run.job();
+    const running = commandLines();
+    expect(waiting.join()).toContain('lock secret');
+    expect(running.join()).toContain('sleep 600');
+    for (const line of [...waiting, ...running]) {
+      expect(line).not.toContain(client.key);
+      expect(line).not.toContain(LEASE_TOKEN_PREFIX);
+    }
+    run.child.kill('SIGTERM');
+    await run.ended;
   });
 });
 

@@ -40,11 +40,20 @@ export async function run(
       `#!/bin/sh\nPATH=${path}\ncase " $* " in *" -f "*) exec curl "$@" ;; *) exec curl --fail-with-body "$@" ;; esac\n`,
     );
     await chmod(join(dir, 'curl'), 0o755);
-    for (const entry of ['dist', 'scripts']) await symlink(join(ROOT, entry), join(dir, entry));
+    // `npx postern` runs the package that it stands in.
+    for (const entry of ['dist', 'package.json', 'scripts']) await symlink(join(ROOT, entry), join(dir, entry));
     const script = blocks.map((block) => block.replace(ADDRESS, new URL(url).host)).join('\n');
     const child = spawn('bash', ['-euo', 'pipefail', '-c', script], {
       cwd: dir, // what a block writes is gone afterwards
-      env: { PATH: `${dir}:${path}`, HOME: dir, TMPDIR: dir, POSTERN_URL: url, ...settings },
+      env: {
+        PATH: `${dir}:${path}`,
+        HOME: dir,
+        TMPDIR: dir,
+        npm_config_offline: 'true',
+        npm_config_update_notifier: 'false',
+        POSTERN_URL: url,
+        ...settings,
+      },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     let output = '';

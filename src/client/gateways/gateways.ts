@@ -153,7 +153,7 @@ export class Gateways {
   async #attempt(request: Prepared, timeoutMs: number, index: number): Promise<unknown> {
     const { method, target, body, signals } = request;
     const base = this.#settings.urls[index] as URL;
-    const url = new URL(`${base.origin}${base.pathname.replace(/\/$/, '')}${target}`);
+    const url = new URL(`${base.origin}${base.pathname.replace(/\/+$/, '')}${target}`);
     const credential = await this.#settings.credential();
     const headers =
       credential === undefined ? request.headers : { ...request.headers, Authorization: `Bearer ${credential}` };

@@ -48,10 +48,10 @@ interface Granted {
   fencingToken: number;
 }
 
-export interface Line {
+export interface Line<G = Granted> {
   readonly kind: string;
   readonly name: string;
-  acquire(place: Place, options: CallOptions): Promise<{ status: 200; body: Granted } | { status: 202 }>;
+  acquire(place: Place, options: CallOptions): Promise<{ status: 200; body: G } | { status: 202 }>;
   release(which: { holdId: string } | { requestId: string }, options: CallOptions): Promise<unknown>;
 }
 
@@ -60,11 +60,21 @@ export interface Line {
  * @returns the hold
  * @throws PosternError `lock-held` if it was not granted in time; the reason of `options.signal`
  */
-export async function acquireIn<H extends Hold>(
+export function acquireIn<H extends Hold>(
   context: Context,
   line: Line,
   options: AcquireOptions,
   make: (hold: HoldOptions) => H,
+): Promise<H> {
+  return grantIn(context, line, options, (lease, granted) => make(holdOf(context, line, lease, granted, options)));
+}
+
+/** The same, whatever the line grants. */
+export async function grantIn<G, H>(
+  context: Context,
+  line: Line<G>,
+  options: AcquireOptions,
+  make: (lease: Lease, granted: G) => H,
 ): Promise<H> {
   const { keeper, rounds } = context;
   const until = now() + (options.waitMs ?? 0);
@@ -75,7 +85,7 @@ export async function acquireIn<H extends Hold>(
     try {
       const granted = await stand(context, line, lease, { requestId, until, signal: options.signal });
       if (!lease.judge()) throw lease.ended.reason;
-      return make(holdOf(context, line, lease, granted, options));
+      return make(lease, granted);
     } catch (error) {
       const gone = !options.signal?.aborted && (lease.endedBy(error) || lease.ended.aborted);
       if (!gone) throw error;
@@ -96,7 +106,7 @@ interface Wait {
 }
 
 /** Until it is granted. Whatever else ends the wait, no place stays behind. */
-async function stand(context: Context, line: Line, lease: Lease, wait: Wait): Promise<Granted> {
+async function stand<G>(context: Context, line: Line<G>, lease: Lease, wait: Wait): Promise<G> {
   const { requestId, until, signal } = wait;
   const giveUp = (): Promise<void> =>
     giveBack(context, lease, (options) => line.release({ requestId }, options)).catch(() => {});
@@ -124,9 +134,9 @@ async function stand(context: Context, line: Line, lease: Lease, wait: Wait): Pr
   }
 }
 
-function holdOf(
+export function holdOf(
   context: Context,
-  line: Line,
+  line: Pick<Line, 'kind' | 'name' | 'release'>,
   lease: Lease,
   granted: Granted,
   { onRevoke }: AcquireOptions,

@@ -20,7 +20,7 @@ export interface WriteOptions {
   /** The ETag that the value must have. */
   ifMatch?: string;
   /** The write happens only while this hold stands, whatever has become of this program: checked with the write. */
-  guard?: Hold;
+  guard?: Pick<Hold, 'kind' | 'name' | 'fencingToken'>;
 }
 
 export interface PutOptions extends WriteOptions {

@@ -1,5 +1,6 @@
 /** What a subcommand is, apart from what it does. */
 import type { Output } from '../output.js';
+import type { Guardian } from '../process/guarded.js';
 import { duration, file, list, text, toggle, type Options, type Values } from './option.js';
 
 /** What every subcommand takes. */
@@ -38,6 +39,8 @@ export interface Given<O extends Options = Options> {
   /** What stands behind `--`. */
   readonly job: readonly string[];
   readonly output: Output;
+  /** Started before it was known what for: that takes as long as all that comes before the job. */
+  readonly ahead?: Guardian | undefined;
 }
 
 /** What a subcommand is called and takes. */
@@ -51,7 +54,7 @@ export interface Command<O extends Options = Options> {
   readonly arguments: readonly Argument[];
   readonly options: O;
   /** Whether it runs a command, which stands behind `--`. */
-  readonly runs?: true;
+  readonly runs?: true | 'optional';
   /** Lines to try. */
   readonly examples: readonly string[];
   /** Exit codes beyond those of every subcommand, with their meaning here. */

@@ -9,8 +9,9 @@ const OF_JOBS: readonly number[] = [EXIT.lost, EXIT.notExecutable, EXIT.notFound
 
 /** The first line: what is typed. */
 export function usage(command: Command): string {
-  const job = command.runs === true ? ' -- COMMAND [ARGUMENT…]' : '';
-  return ['postern', command.name, ...command.arguments.map(showArgument), '[OPTION…]'].join(' ') + job;
+  const job = { true: ' -- COMMAND [ARGUMENT…]', optional: ' [-- COMMAND [ARGUMENT…]]', undefined: '' };
+  const words = ['postern', command.name, ...command.arguments.map(showArgument), '[OPTION…]'];
+  return `${words.join(' ')}${job[`${command.runs}`]}`;
 }
 
 export function helpOf(command: Command): string {

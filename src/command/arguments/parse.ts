@@ -68,7 +68,7 @@ function shortened(word: string): string {
 
 function split(command: Command, words: readonly string[]): { own: string[]; job: string[] } {
   const dashes = words.indexOf('--');
-  if (dashes === -1 || command.runs !== true) return { own: [...words], job: [] };
+  if (dashes === -1 || command.runs === undefined) return { own: [...words], job: [] };
   return { own: words.slice(0, dashes), job: words.slice(dashes + 1) };
 }
 
@@ -89,7 +89,7 @@ function checkArguments(command: Command, positionals: readonly string[]): void 
   if (missing !== undefined) throw new UsageError(`${missing.name} is missing: ${missing.sentence}`);
   const most = command.arguments.some(({ repeated }) => repeated) ? Infinity : command.arguments.length;
   if (positionals.length > most) {
-    const hint = command.runs === true ? '; the command to run stands behind --' : '';
+    const hint = command.runs !== undefined ? '; the command to run stands behind --' : '';
     throw new UsageError(`"${positionals[most]}" is an argument too many${hint}`);
   }
   for (const [index, { name, choices }] of command.arguments.entries()) {

@@ -1,8 +1,22 @@
 /** Subcommands for configuration keys. */
+import type { WriteOptions } from '../../client/index.js';
 import { command } from '../arguments/command.js';
-import { patience, text, toggle } from '../arguments/option.js';
+import { isName } from '../arguments/name.js';
+import { patience, text, toggle, type Option } from '../arguments/option.js';
 
 const KEY = { name: 'KEY', sentence: 'the key, such as app/db/host' };
+
+/** A hold as the header `Guard` names it. A job of `postern lock` finds the token in its environment. */
+const guard: Option<WriteOptions['guard']> = {
+  placeholder: 'HOLD',
+  sentence: 'Only while this hold stands, such as "lock=NAME;token=$POSTERN_FENCING_TOKEN".',
+  expected: 'lock=NAME;token=FENCING_TOKEN, or rwlock=, semaphore= or election= in place of lock=',
+  read: (given) => {
+    const [, kind, name = '', token] = /^(lock|rwlock|semaphore|election)=([^;]*);token=(\d{1,16})$/.exec(given) ?? [];
+    return kind !== undefined && isName(name) ? { kind, name, fencingToken: Number(token) } : undefined;
+  },
+  absent: undefined,
+};
 
 export const get = command({
   name: 'config get',
@@ -24,10 +38,12 @@ the exit code is 1.`,
     type: text('TYPE', 'The type of the value. Default: text/plain; charset=utf-8, or bytes from standard input.'),
     'if-match': text('ETAG', 'Only if the value has this ETag.'),
     'if-absent': toggle('Only if there is no such key.'),
+    guard,
   },
   examples: [
     'postern config put app/db/host db2',
     'postern config put app/settings --type application/json < settings.json',
+    'postern lock a -- sh -c \'postern config put done yes --guard "lock=a;token=$POSTERN_FENCING_TOKEN"\'',
   ],
 });
 

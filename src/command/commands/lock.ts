@@ -1,6 +1,6 @@
 /** Subcommands that run a job under a hold. */
 import { command } from '../arguments/command.js';
-import { choice, duration, patience, text, toggle } from '../arguments/option.js';
+import { choice, duration, list, patience, text, toggle } from '../arguments/option.js';
 
 /** How a job under a hold is run, for each subcommand that runs one. */
 export const JOB_OPTIONS = {
@@ -37,6 +37,10 @@ its processes sessions of their own escapes it, as does one that was paused toge
 fencing token.`;
 
 export const LOCK_OPTIONS = {
+  names: list(
+    'NAME,NAME',
+    'Take all these locks, up to 100, in place of NAME, or none. They are taken in order of name, so that commands that do so do not wait for each other in a circle. The job finds its tokens and holds as JSON objects, by name, in POSTERN_FENCING_TOKENS and POSTERN_HOLD_IDS. No place in line is kept for longer than 15s: a lock that is hardly ever free is rarely granted together with others.',
+  ),
   wait: patience('How long to wait in line, or forever. Default: 1m, or 0 with --busy skip and fail.'),
   busy: choice(
     'What to do when somebody else has it: wait in line and then exit with 75; fail, which is 75 at once; or skip, which is 0 at once. With --wait, skip and fail wait that long first.',
@@ -57,12 +61,13 @@ export const lock = command({
   description: `Waits in line for the lock, runs the job behind "--", and releases the lock when the job has ended.
 
 ${JOB_DESCRIPTION}`,
-  arguments: [{ name: 'NAME', sentence: 'the lock' }],
+  arguments: [{ name: 'NAME', sentence: 'the lock; left out with --names', optional: true }],
   options: LOCK_OPTIONS,
   runs: true,
   examples: [
     'postern lock backup --wait 5m --ttl 15s -- ./backup.sh',
     'postern lock api --permits 2/5 -- ./call.sh',
+    'postern lock --names account-4,account-17 -- ./transfer.sh',
     'postern lock nightly --busy skip -- ./report.sh      # in the crontabs of ten machines',
   ],
   exits: JOB_EXITS,

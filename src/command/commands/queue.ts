@@ -56,6 +56,23 @@ export const peek = command({
   examples: ['postern queue peek mails --json'],
 });
 
+export const tail = command({
+  name: 'queue tail',
+  summary: 'Print messages as they are pushed, and take none',
+  description: `Looks into the queue at an interval and prints a line for each message that it has not seen before, until it is ended. \
+Nothing is taken, and nothing is missed but what is pushed and taken between two looks: for a record of every message, have a \
+consumer write it.
+
+The first look reads the whole queue, and others what has come since; in a queue with priorities every look reads all of it. A message \
+that is not due yet is printed when it is pushed, and one that is delivered again is not printed again.`,
+  arguments: [QUEUE],
+  options: {
+    all: toggle('First print the messages that are there.'),
+    interval: duration('How long it waits between two looks; 100ms is the least.', '1s'),
+  },
+  examples: ['postern queue tail mails', 'postern queue tail mails --all --json'],
+});
+
 export const redrive = command({
   name: 'queue redrive',
   summary: 'Move all messages to another queue',

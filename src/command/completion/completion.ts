@@ -83,7 +83,7 @@ function zsh(commands: readonly Command[]): string {
     const words = command.arguments.map(({ name, choices }) =>
       quoted(`:${name}:${choices ? `(${choices.join(' ')})` : ''}`),
     );
-    const job = command.runs === true ? [quoted('*::command:_normal')] : [];
+    const job = command.runs !== undefined ? [quoted('*::command:_normal')] : [];
     return `    ${quoted(command.name)}) _arguments ${[...options, ...words, ...job].join(' ')} ;;`;
   };
   const pairs = firstWords(commands).filter((first) => secondWords(commands, first).length > 0);

@@ -6,7 +6,7 @@ import type { JOB_OPTIONS } from '../commands/lock.js';
 import { environment } from '../environment.js';
 import { EXIT, Failure, UsageError } from '../exit.js';
 import { clientOptions } from '../gateway.js';
-import { takeGuardian, type Ending, type Guardian } from '../process/guarded.js';
+import { Guardian, type Ending } from '../process/guarded.js';
 import { diesOf, Interrupted, Interrupts } from '../process/interrupts.js';
 import { endAs, runJob } from '../process/job.js';
 
@@ -22,23 +22,30 @@ export interface HoldJob {
   readonly given: GivenJob;
   /** The thing in words, such as `the lock "x"`. */
   readonly what: string;
-  readonly acquire: (postern: Postern, asking: Asking) => Promise<Hold>;
+  readonly acquire: (postern: Postern, asking: Asking) => Promise<Hold | Hold[]>;
   /** The exit code when it is not granted in time. */
   readonly busyCode: number;
   /** Whether it is acquired again after it was lost. */
   readonly again?: boolean;
+  /** Whether giving it back waits for others. */
+  readonly endsTogether?: boolean;
 }
 
 /** The client of a subcommand that runs jobs. */
-export function jobClientOptions({ values, job }: GivenJob): PosternOptions {
-  if (job.length === 0) throw new UsageError('there is no command: it stands behind --');
+export function jobClientOptions(given: GivenJob): PosternOptions {
+  if (given.job.length === 0) throw new UsageError('there is no command: it stands behind --');
+  return holdOptions(given);
+}
+
+/** The client of a subcommand that holds something. */
+export function holdOptions({ values }: GivenJob): PosternOptions {
   return { ...clientOptions(values, environment), ttlMs: values.ttl, label: values.label ?? hostname() };
 }
 
 /** @returns the exit code of the command */
 export async function runUnderHold(job: HoldJob): Promise<number> {
   const options = jobClientOptions(job.given);
-  const guardian = takeGuardian();
+  const guardian = job.given.ahead ?? new Guardian();
   using interrupts = new Interrupts();
   const { output } = job.given;
   const postern = new Postern(options);
@@ -83,14 +90,17 @@ async function heldJob(job: HoldJob, { postern, guardian, interrupts }: Parts): 
     asked(why, breakAt === undefined ? undefined : Date.parse(breakAt) - Date.now());
   };
   const granting = granted(job, postern, { signal: interrupts.signal, onRevoke });
-  const hold = await untilInterrupted(granting, interrupts.signal);
-  const { holdId, fencingToken, name, kind } = hold;
-  if (output.json) output.tell('acquired', `${what} is held`, { kind, name, holdId, fencingToken });
+  const held = await untilInterrupted(granting, interrupts.signal);
+  const holds = [held].flat();
+  if (output.json)
+    for (const { kind, name, holdId, fencingToken } of holds)
+      output.tell('acquired', `${what} is held`, { kind, name, holdId, fencingToken });
+  const signals = holds.map((hold) => hold.signal);
   const ending = await runJob({
     guardian,
-    kept: { signal: hold.signal, leftMs: () => hold.leftMs, ttlMs: values.ttl },
+    kept: { signals, leftMs: () => Math.min(...holds.map(({ leftMs }) => leftMs)), ttlMs: values.ttl },
     argv: given.job,
-    env: { POSTERN_FENCING_TOKEN: String(fencingToken), POSTERN_HOLD_ID: holdId },
+    env: Array.isArray(held) ? envOfMany(held) : envOf(held),
     interrupts,
     output,
     killAfterMs: values['kill-after'],
@@ -98,15 +108,31 @@ async function heldJob(job: HoldJob, { postern, guardian, interrupts }: Parts): 
     onAsked: (tell) => (asked = tell),
   });
   // Otherwise the end of the lease, which comes next, does the same.
-  if (job.again === true && !hold.signal.aborted) await hold.release();
+  const gives = (job.again === true || job.endsTogether === true) && !interrupts.signal.aborted;
+  if (gives && !signals.some(({ aborted }) => aborted))
+    await untilInterrupted(Promise.all(holds.map((hold) => hold.release())), interrupts.signal);
   return ending;
 }
 
-async function granted({ acquire, what }: HoldJob, postern: Postern, asking: Asking): Promise<Hold> {
+function envOf({ fencingToken, holdId }: Hold): Record<string, string> {
+  return { POSTERN_FENCING_TOKEN: String(fencingToken), POSTERN_HOLD_ID: holdId };
+}
+
+function envOfMany(holds: readonly Hold[]): Record<string, string> {
+  const byName = (of: (hold: Hold) => unknown): string =>
+    JSON.stringify(Object.fromEntries(holds.map((hold) => [hold.name, of(hold)])));
+  return {
+    POSTERN_FENCING_TOKENS: byName(({ fencingToken }) => fencingToken),
+    POSTERN_HOLD_IDS: byName(({ holdId }) => holdId),
+  };
+}
+
+async function granted({ acquire, what }: HoldJob, postern: Postern, asking: Asking): Promise<Hold | Hold[]> {
   try {
     return await acquire(postern, asking);
   } catch (error) {
     if (!(error instanceof PosternError)) throw error;
+    if (error.code === 'timeout') throw new Busy(`${what} is not had in time: ${error.message}`, { cause: error });
     if (error.code === 'lock-held') throw new Busy(`somebody else has ${what}: ${error.message}`, { cause: error });
     if (error.code === 'not-found')
       throw new Failure(EXIT.noGateway, `what answers there is no gateway at that path: ${error.message}`);
@@ -115,7 +141,7 @@ async function granted({ acquire, what }: HoldJob, postern: Postern, asking: Ask
 }
 
 /** Requests that come before the wait in line do not know the signal. */
-function untilInterrupted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+export function untilInterrupted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     if (signal.aborted) reject(signal.reason as Error);
     signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });

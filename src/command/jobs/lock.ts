@@ -1,5 +1,5 @@
-/** `postern lock`: a job under a lock, one side of a read-write lock, or permits of a semaphore. */
-import type { Postern } from '../../client/index.js';
+/** `postern lock`: a job under a lock or several, one side of a read-write lock, or permits of a semaphore. */
+import type { AcquireOptions, Hold, Postern } from '../../client/index.js';
 import type { GivenFor } from '../arguments/command.js';
 import { checkName } from '../arguments/name.js';
 import type { lock as description } from '../commands/lock.js';
@@ -9,14 +9,14 @@ import { runUnderHold, type HoldJob } from './hold-job.js';
 type GivenLock = GivenFor<typeof description>;
 
 const WAIT_MS = 60_000;
+/** As the contract has it. */
+const NAMES_MAX = 100;
 const PERMITS = /^([1-9]\d{0,5})(?:\/([1-9]\d{0,5}))?$/;
 
 export function lock(given: GivenLock): Promise<number> {
-  const [name = ''] = given.arguments;
-  checkName('NAME', name);
   const { busy, wait } = given.values;
   const waitMs = wait ?? (busy === 'wait' ? WAIT_MS : 0);
-  const { what, of } = thing(name, given.values);
+  const { what, of } = thing(given);
   return runUnderHold({
     given,
     what,
@@ -27,12 +27,16 @@ export function lock(given: GivenLock): Promise<number> {
 
 interface Thing {
   what: HoldJob['what'];
-  of: (postern: Postern) => Pick<ReturnType<Postern['lock']>, 'acquire'>;
+  of: (postern: Postern) => { acquire: (options: AcquireOptions) => Promise<Hold | Hold[]> };
 }
 
-function thing(name: string, { shared, exclusive, permits }: GivenLock['values']): Thing {
-  if ([shared, exclusive, permits !== undefined].filter(Boolean).length > 1)
-    throw new UsageError('--shared, --exclusive and --permits exclude each other');
+function thing({ arguments: [name], values }: GivenLock): Thing {
+  const { names, shared, exclusive, permits } = values;
+  if ([names.length > 0, shared, exclusive, permits !== undefined].filter(Boolean).length > 1)
+    throw new UsageError('--names, --shared, --exclusive and --permits exclude each other');
+  if (names.length > 0) return manyLocks(name, names);
+  if (name === undefined) throw new UsageError('NAME is missing: the lock; or --names, for several');
+  checkName('NAME', name);
   if (shared) return { what: `the read-write lock "${name}" as a reader`, of: (postern) => postern.rwlock(name).read };
   if (exclusive)
     return { what: `the read-write lock "${name}" as its writer`, of: (postern) => postern.rwlock(name).write };
@@ -41,4 +45,13 @@ function thing(name: string, { shared, exclusive, permits }: GivenLock['values']
   if (count === undefined) throw new UsageError(`--permits is "${permits}"; it must be such as 2/5, or 2`);
   const options = { permits: Number(count), ...(limit !== undefined && { limit: Number(limit) }) };
   return { what: `${count} of the semaphore "${name}"`, of: (postern) => postern.semaphore(name, options) };
+}
+
+function manyLocks(name: string | undefined, names: readonly string[]): Thing {
+  if (name !== undefined) throw new UsageError(`"${name}" is an argument too many: --names has the names`);
+  for (const each of names) checkName('--names', each);
+  const twice = names.find((each, index) => names.indexOf(each) !== index);
+  if (twice !== undefined) throw new UsageError(`--names has "${twice}" twice`);
+  if (names.length > NAMES_MAX) throw new UsageError(`--names has ${names.length} names; ${NAMES_MAX} are the most`);
+  return { what: `the locks ${names.map((each) => `"${each}"`).join(', ')}`, of: (postern) => postern.locks(names) };
 }

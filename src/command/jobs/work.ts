@@ -8,7 +8,7 @@ import type { GivenFor } from '../arguments/command.js';
 import { checkName } from '../arguments/name.js';
 import type { work as description } from '../commands/queue.js';
 import { EXIT } from '../exit.js';
-import { takeGuardian, type Ending, type Guardian } from '../process/guarded.js';
+import { Guardian, type Ending } from '../process/guarded.js';
 import { diesOf, Interrupted, Interrupts } from '../process/interrupts.js';
 import { runJob } from '../process/job.js';
 import { jobClientOptions } from './hold-job.js';
@@ -22,7 +22,7 @@ export async function work(given: GivenWork): Promise<number> {
   const options = jobClientOptions(given);
   using interrupts = new Interrupts();
   await using postern = new Postern({ ...options, label: options.label ?? hostname() });
-  const idle = Array.from({ length: concurrency }, takeGuardian);
+  const idle = Array.from({ length: concurrency }, () => new Guardian());
   const enough = new AbortController();
   const signal = AbortSignal.any([interrupts.signal, enough.signal]);
   const busy = new Set<Promise<void>>();
@@ -54,7 +54,7 @@ async function one(given: GivenWork, job: Job, parts: { guardian: Guardian; inte
   const { message } = job;
   const ending = await runJob({
     ...parts,
-    kept: { signal: job.signal, leftMs: () => job.leftMs, ttlMs: values.ttl },
+    kept: { signals: [job.signal], leftMs: () => job.leftMs, ttlMs: values.ttl },
     argv: given.job,
     env: { POSTERN_MESSAGE_ID: message.id, POSTERN_DELIVERIES: String(message.deliveries) },
     input: inputOf(job.body),

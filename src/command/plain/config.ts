@@ -30,11 +30,16 @@ export async function get(given: GivenFor<typeof descriptions.get>): Promise<num
 
 export async function put(given: GivenFor<typeof descriptions.put>): Promise<number> {
   const [key = '', text] = given.arguments;
-  const { type, 'if-match': ifMatch, 'if-absent': ifAbsent } = given.values;
+  const { type, 'if-match': ifMatch, 'if-absent': ifAbsent, guard } = given.values;
   if (ifAbsent && ifMatch !== undefined) throw new UsageError('--if-match and --if-absent exclude each other');
   const contentType = type ?? (text === undefined ? 'application/octet-stream' : TEXT);
   const bytes = text === undefined ? readInput() : Buffer.from(text);
-  const options = { contentType, ifAbsent, ...(ifMatch !== undefined && { ifMatch: quoted(ifMatch) }) };
+  const options = {
+    contentType,
+    ifAbsent,
+    ...(ifMatch !== undefined && { ifMatch: quoted(ifMatch) }),
+    ...(guard && { guard }),
+  };
   const etag = await withClient(given, (postern) => postern.config.put(key, bytes, options));
   given.output.result({ key, etag }, () => etag);
   return EXIT.ok;
@@ -56,7 +61,8 @@ function quoted(etag: string): string {
   return etag.startsWith('"') ? etag : `"${etag}"`;
 }
 
-function bytesOf({ value }: ConfigValue): Buffer {
+/** What was put; of a JSON value without its white space. */
+export function bytesOf({ value }: ConfigValue): Buffer {
   return Buffer.isBuffer(value) ? value : Buffer.from(JSON.stringify(value));
 }
 

@@ -28,20 +28,6 @@ export interface Job {
   readonly stopping: (why: string) => void;
 }
 
-let ahead: Guardian | undefined;
-
-/** Starts one before it is known what for: that takes as long as all that comes before the job. */
-export function startAhead(): void {
-  ahead ??= new Guardian();
-}
-
-/** The one that was started ahead, if it is not taken. */
-export function takeGuardian(): Guardian {
-  const guardian = ahead ?? new Guardian();
-  ahead = undefined;
-  return guardian;
-}
-
 /** A guardian process. */
 export class Guardian {
   readonly #child: ChildProcess;

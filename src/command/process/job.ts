@@ -23,8 +23,8 @@ const SOON_MS = 500;
 
 /** What a job runs under. */
 export interface Kept {
-  /** Aborts when it is gone, or may be. */
-  readonly signal: AbortSignal;
+  /** Of everything that it needs: each aborts when that is gone, or may be. */
+  readonly signals: readonly AbortSignal[];
   /** Two thirds of a TTL after the last answered heartbeat was sent, in ms from now. */
   readonly leftMs: () => number;
   readonly ttlMs: number;
@@ -54,12 +54,15 @@ export async function runJob(options: JobOptions): Promise<Ending> {
   const stop = (why: string, withinMs: number): void => guardian.stop(why, sinceBootMs() + withinMs);
 
   const looking = setInterval(() => guardian.keep(boundsOf(kept)), kept.ttlMs / LOOKS_PER_TTL);
-  const lost = (): void => {
+  const gone = (): Error | undefined => kept.signals.find(({ aborted }) => aborted)?.reason as Error | undefined;
+  const look = (): void => {
+    const reason = gone();
+    if (reason === undefined) return;
     clearInterval(looking); // the last bounds stand
-    stop(`the hold is gone (${(kept.signal.reason as Error).message})`, kept.ttlMs / KILL_PER_TTL);
+    stop(`the hold is gone (${reason.message})`, kept.ttlMs / KILL_PER_TTL);
   };
-  kept.signal.addEventListener('abort', lost, { once: true });
-  if (kept.signal.aborted) lost();
+  for (const signal of kept.signals) signal.addEventListener('abort', look);
+  look();
   options.onAsked?.((why, breakInMs = Infinity) => stop(why, Math.min(killAfterMs, Math.max(SOON_MS, breakInMs / 2))));
   const longest =
     maxHoldMs === undefined
@@ -69,13 +72,13 @@ export async function runJob(options: JobOptions): Promise<Ending> {
   try {
     const result = await ending;
     // What ended by itself after its hold was gone must not look as if it had held it to the end.
-    if (result.kind !== 'ended' || !kept.signal.aborted) return result;
-    return { kind: 'stopped', why: (kept.signal.reason as Error).message };
+    const reason = gone();
+    return result.kind === 'ended' && reason !== undefined ? { kind: 'stopped', why: reason.message } : result;
   } finally {
     pass[Symbol.dispose]();
     clearInterval(looking);
     clearTimeout(longest);
-    kept.signal.removeEventListener('abort', lost);
+    for (const signal of kept.signals) signal.removeEventListener('abort', look);
   }
 }
 

@@ -186,7 +186,9 @@ export interface paths {
         };
         /**
          * List the locks in use
-         * @description Every lock that somebody holds or waits for, in order of name, paged. Scope: `read` on locks.
+         * @description Every lock that somebody holds or waits for, in order of name, paged. With `Accept: text/event-stream` the
+         *     answer is the stream of `GET /v1/events?watch=lock:*` for those names, whatever `limit` and `pageToken` are.
+         *     Scope: `read` on locks.
          */
         get: operations["listLocks"];
         put?: never;
@@ -458,7 +460,9 @@ export interface paths {
         };
         /**
          * List the read-write locks in use
-         * @description Every read-write lock that somebody holds or waits for, in order of name, paged. Scope: `read` on rwlocks.
+         * @description Every read-write lock that somebody holds or waits for, in order of name, paged. With `Accept:
+         *     text/event-stream` the answer is the stream of `GET /v1/events?watch=rwlock:*` for those names, whatever
+         *     `limit` and `pageToken` are. Scope: `read` on rwlocks.
          */
         get: operations["listReadWriteLocks"];
         put?: never;
@@ -703,7 +707,9 @@ export interface paths {
         };
         /**
          * List the elections that have candidates
-         * @description In order of name, paged. Scope: `read` on elections.
+         * @description In order of name, paged. With `Accept: text/event-stream` the answer is the stream of `GET
+         *     /v1/events?watch=election:*` for those names, whatever `limit` and `pageToken` are. Scope: `read` on
+         *     elections.
          */
         get: operations["listElections"];
         put?: never;
@@ -988,7 +994,9 @@ export interface paths {
         };
         /**
          * List the semaphores in use
-         * @description Every semaphore that somebody holds or waits for, in order of name, paged. Scope: `read` on semaphores.
+         * @description Every semaphore that somebody holds or waits for, in order of name, paged. With `Accept: text/event-stream`
+         *     the answer is the stream of `GET /v1/events?watch=semaphore:*` for those names, whatever `limit` and
+         *     `pageToken` are. Scope: `read` on semaphores.
          */
         get: operations["listSemaphores"];
         put?: never;
@@ -1239,7 +1247,8 @@ export interface paths {
         };
         /**
          * List the barriers that are raised
-         * @description In order of name, paged. Scope: `read` on barriers.
+         * @description In order of name, paged. With `Accept: text/event-stream` the answer is the stream of `GET
+         *     /v1/events?watch=barrier:*` for those names, whatever `limit` and `pageToken` are. Scope: `read` on barriers.
          */
         get: operations["listBarriers"];
         put?: never;
@@ -1327,7 +1336,9 @@ export interface paths {
         };
         /**
          * List the double barriers that have members
-         * @description In order of name, paged. Scope: `read` on double-barriers.
+         * @description In order of name, paged. With `Accept: text/event-stream` the answer is the stream of `GET
+         *     /v1/events?watch=double-barrier:*` for those names, whatever `limit` and `pageToken` are. Scope: `read` on
+         *     double-barriers.
          */
         get: operations["listDoubleBarriers"];
         put?: never;
@@ -1495,7 +1506,8 @@ export interface paths {
         };
         /**
          * List the groups that have members
-         * @description In order of name, paged. Scope: `read` on groups.
+         * @description In order of name, paged. With `Accept: text/event-stream` the answer is the stream of `GET
+         *     /v1/events?watch=group:*` for those names, whatever `limit` and `pageToken` are. Scope: `read` on groups.
          */
         get: operations["listGroups"];
         put?: never;
@@ -1946,7 +1958,8 @@ export interface paths {
         };
         /**
          * List the queues
-         * @description In order of name, paged. Scope: `read` on queues.
+         * @description In order of name, paged. With `Accept: text/event-stream` the answer is the stream of `GET
+         *     /v1/events?watch=queue:*` for those names, whatever `limit` and `pageToken` are. Scope: `read` on queues.
          */
         get: operations["listQueues"];
         put?: never;
@@ -2321,7 +2334,9 @@ export interface paths {
         };
         /**
          * List the counters in use
-         * @description Every counter that has been changed, and has not been deleted since, in order of name, paged; a page may have fewer items than `limit`. Scope: `read` on counters.
+         * @description Every counter that has been changed, and has not been deleted since, in order of name, paged; a page may have
+         *     fewer items than `limit`. With `Accept: text/event-stream` the answer is the stream of `GET
+         *     /v1/events?watch=counter:*` for those names, whatever `limit` and `pageToken` are. Scope: `read` on counters.
          */
         get: operations["listCounters"];
         put?: never;
@@ -2430,6 +2445,38 @@ export interface paths {
          *     attempt was, and the same `requestId` with a different `by` is refused with 422. Scope: `use` on counters.
          */
         post: operations["addToCounter"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Watch many things in one stream
+         * @description A stream of server-sent events about every thing that `watch` names. `state` comes first, with all of them
+         *     (`items`); then `changed` after each change, and `gone` when something that a list named is in use no more. `data`
+         *     has `kind`, `name`, and, except in `gone`, `state`: what the stream of that one thing has as its data. Keys that a
+         *     prefix names come without their values, as in the stream of `GET /v1/config`.
+         *
+         *     A reader that falls behind gets the newest state of each thing and misses those in between. A list has the names
+         *     in use, at most a few times a second. `id` is the time at the replica: with `Last-Event-ID`, `state` has it as
+         *     `gapSince`, and what changed since then is told only as the present state. What is not known within five
+         *     seconds is left out of `state`, and follows as `changed`. The stream ends with `reconnect` after `maxMs`, or when
+         *     the replica shuts down. It has at most 10 000 things.
+         *
+         *     Scope: `read` on each thing that is named; on any thing of a kind for a prefix, which leaves out the names that
+         *     the caller may not read.
+         */
+        get: operations["watchMany"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -5031,6 +5078,12 @@ export interface operations {
                  *     has not noticed. `stale` shows what the nearest server knows, and puts no load on the rest of the ensemble.
                  */
                 consistency?: components["parameters"]["Consistency"];
+                /**
+                 * @description How long the stream may last, in milliseconds. The default and the maximum are the replica's longest wait (55
+                 *     000 unless set otherwise).
+                 * @example 30000
+                 */
+                maxMs?: components["parameters"]["MaxMs"];
             };
             header?: {
                 /**
@@ -5038,6 +5091,8 @@ export interface operations {
                  * @example default
                  */
                 Namespace?: components["parameters"]["Namespace"];
+                /** @description The `id` of the last event you saw; the stream resumes with the current state. */
+                "Last-Event-ID"?: components["parameters"]["LastEventId"];
             };
             path?: never;
             cookie?: never;
@@ -5052,6 +5107,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LockList"];
+                    "text/event-stream": components["schemas"]["EventStream"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -5605,6 +5661,12 @@ export interface operations {
                  *     has not noticed. `stale` shows what the nearest server knows, and puts no load on the rest of the ensemble.
                  */
                 consistency?: components["parameters"]["Consistency"];
+                /**
+                 * @description How long the stream may last, in milliseconds. The default and the maximum are the replica's longest wait (55
+                 *     000 unless set otherwise).
+                 * @example 30000
+                 */
+                maxMs?: components["parameters"]["MaxMs"];
             };
             header?: {
                 /**
@@ -5612,6 +5674,8 @@ export interface operations {
                  * @example default
                  */
                 Namespace?: components["parameters"]["Namespace"];
+                /** @description The `id` of the last event you saw; the stream resumes with the current state. */
+                "Last-Event-ID"?: components["parameters"]["LastEventId"];
             };
             path?: never;
             cookie?: never;
@@ -5626,6 +5690,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LockList"];
+                    "text/event-stream": components["schemas"]["EventStream"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -6091,6 +6156,12 @@ export interface operations {
                  * @example back
                  */
                 prefix?: components["parameters"]["Prefix"];
+                /**
+                 * @description How long the stream may last, in milliseconds. The default and the maximum are the replica's longest wait (55
+                 *     000 unless set otherwise).
+                 * @example 30000
+                 */
+                maxMs?: components["parameters"]["MaxMs"];
             };
             header?: {
                 /**
@@ -6098,6 +6169,8 @@ export interface operations {
                  * @example default
                  */
                 Namespace?: components["parameters"]["Namespace"];
+                /** @description The `id` of the last event you saw; the stream resumes with the current state. */
+                "Last-Event-ID"?: components["parameters"]["LastEventId"];
             };
             path?: never;
             cookie?: never;
@@ -6112,6 +6185,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ElectionList"];
+                    "text/event-stream": components["schemas"]["EventStream"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -6705,6 +6779,12 @@ export interface operations {
                  *     has not noticed. `stale` shows what the nearest server knows, and puts no load on the rest of the ensemble.
                  */
                 consistency?: components["parameters"]["Consistency"];
+                /**
+                 * @description How long the stream may last, in milliseconds. The default and the maximum are the replica's longest wait (55
+                 *     000 unless set otherwise).
+                 * @example 30000
+                 */
+                maxMs?: components["parameters"]["MaxMs"];
             };
             header?: {
                 /**
@@ -6712,6 +6792,8 @@ export interface operations {
                  * @example default
                  */
                 Namespace?: components["parameters"]["Namespace"];
+                /** @description The `id` of the last event you saw; the stream resumes with the current state. */
+                "Last-Event-ID"?: components["parameters"]["LastEventId"];
             };
             path?: never;
             cookie?: never;
@@ -6726,6 +6808,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SemaphoreList"];
+                    "text/event-stream": components["schemas"]["EventStream"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -7250,6 +7333,12 @@ export interface operations {
                  * @example back
                  */
                 prefix?: components["parameters"]["Prefix"];
+                /**
+                 * @description How long the stream may last, in milliseconds. The default and the maximum are the replica's longest wait (55
+                 *     000 unless set otherwise).
+                 * @example 30000
+                 */
+                maxMs?: components["parameters"]["MaxMs"];
             };
             header?: {
                 /**
@@ -7257,6 +7346,8 @@ export interface operations {
                  * @example default
                  */
                 Namespace?: components["parameters"]["Namespace"];
+                /** @description The `id` of the last event you saw; the stream resumes with the current state. */
+                "Last-Event-ID"?: components["parameters"]["LastEventId"];
             };
             path?: never;
             cookie?: never;
@@ -7271,6 +7362,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["BarrierList"];
+                    "text/event-stream": components["schemas"]["EventStream"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -7525,6 +7617,12 @@ export interface operations {
                  * @example back
                  */
                 prefix?: components["parameters"]["Prefix"];
+                /**
+                 * @description How long the stream may last, in milliseconds. The default and the maximum are the replica's longest wait (55
+                 *     000 unless set otherwise).
+                 * @example 30000
+                 */
+                maxMs?: components["parameters"]["MaxMs"];
             };
             header?: {
                 /**
@@ -7532,6 +7630,8 @@ export interface operations {
                  * @example default
                  */
                 Namespace?: components["parameters"]["Namespace"];
+                /** @description The `id` of the last event you saw; the stream resumes with the current state. */
+                "Last-Event-ID"?: components["parameters"]["LastEventId"];
             };
             path?: never;
             cookie?: never;
@@ -7546,6 +7646,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["DoubleBarrierList"];
+                    "text/event-stream": components["schemas"]["EventStream"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -7894,6 +7995,12 @@ export interface operations {
                  * @example back
                  */
                 prefix?: components["parameters"]["Prefix"];
+                /**
+                 * @description How long the stream may last, in milliseconds. The default and the maximum are the replica's longest wait (55
+                 *     000 unless set otherwise).
+                 * @example 30000
+                 */
+                maxMs?: components["parameters"]["MaxMs"];
             };
             header?: {
                 /**
@@ -7901,6 +8008,8 @@ export interface operations {
                  * @example default
                  */
                 Namespace?: components["parameters"]["Namespace"];
+                /** @description The `id` of the last event you saw; the stream resumes with the current state. */
+                "Last-Event-ID"?: components["parameters"]["LastEventId"];
             };
             path?: never;
             cookie?: never;
@@ -7915,6 +8024,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["GroupList"];
+                    "text/event-stream": components["schemas"]["EventStream"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -9185,6 +9295,12 @@ export interface operations {
                  * @example back
                  */
                 prefix?: components["parameters"]["Prefix"];
+                /**
+                 * @description How long the stream may last, in milliseconds. The default and the maximum are the replica's longest wait (55
+                 *     000 unless set otherwise).
+                 * @example 30000
+                 */
+                maxMs?: components["parameters"]["MaxMs"];
             };
             header?: {
                 /**
@@ -9192,6 +9308,8 @@ export interface operations {
                  * @example default
                  */
                 Namespace?: components["parameters"]["Namespace"];
+                /** @description The `id` of the last event you saw; the stream resumes with the current state. */
+                "Last-Event-ID"?: components["parameters"]["LastEventId"];
             };
             path?: never;
             cookie?: never;
@@ -9206,6 +9324,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["QueueList"];
+                    "text/event-stream": components["schemas"]["EventStream"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -10064,6 +10183,12 @@ export interface operations {
                  *     has not noticed. `stale` shows what the nearest server knows, and puts no load on the rest of the ensemble.
                  */
                 consistency?: components["parameters"]["Consistency"];
+                /**
+                 * @description How long the stream may last, in milliseconds. The default and the maximum are the replica's longest wait (55
+                 *     000 unless set otherwise).
+                 * @example 30000
+                 */
+                maxMs?: components["parameters"]["MaxMs"];
             };
             header?: {
                 /**
@@ -10071,6 +10196,8 @@ export interface operations {
                  * @example default
                  */
                 Namespace?: components["parameters"]["Namespace"];
+                /** @description The `id` of the last event you saw; the stream resumes with the current state. */
+                "Last-Event-ID"?: components["parameters"]["LastEventId"];
             };
             path?: never;
             cookie?: never;
@@ -10095,6 +10222,7 @@ export interface operations {
                      *     }
                      */
                     "application/json": components["schemas"]["CounterList"];
+                    "text/event-stream": components["schemas"]["EventStream"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -10401,6 +10529,51 @@ export interface operations {
             413: components["responses"]["TooLarge"];
             414: components["responses"]["UriTooLong"];
             415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    watchMany: {
+        parameters: {
+            query: {
+                /**
+                 * @description What to watch, separated by commas: `kind:name`, or `kind:prefix*` for all names that begin so. The kinds are
+                 *     `lock`, `rwlock`, `semaphore`, `election`, `group`, `barrier`, `double-barrier`, `queue`, `counter` and
+                 *     `config`.
+                 * @example lock:backup,election:*,config:app/*
+                 */
+                watch: string;
+                /**
+                 * @description How long the stream may last, in milliseconds. The default and the maximum are the replica's longest wait (55
+                 *     000 unless set otherwise).
+                 * @example 30000
+                 */
+                maxMs?: components["parameters"]["MaxMs"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in; `default` if it is not given.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["NamespaceAlone"];
+                /** @description The `id` of the last event you saw; the stream resumes with the current state. */
+                "Last-Event-ID"?: components["parameters"]["LastEventId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["Events"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
             429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];

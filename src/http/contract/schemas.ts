@@ -26,18 +26,30 @@ export function referenceTo(pointer: string): Schema {
   return { $ref: `${DOCUMENT_ID}#${encodeURI(pointer)}` };
 }
 
-/** @param options `allErrors` costs time with the size of the input; only for explaining a refusal */
+/**
+ * Nothing is parsed or compiled before the first schema is asked for.
+ *
+ * @param options `allErrors` costs time with the size of the input; only for explaining a refusal
+ */
 export function createSchemaCompiler(
   document: Document,
   limits: Limits,
   options: { allErrors: boolean },
 ): SchemaCompiler {
+  let ajv: Ajv2020 | undefined;
+  const compile = (schema: Schema): ValidateFunction => (ajv ??= ajvFor(document, limits, options)).compile(schema);
+  return { at: (pointer) => compile(referenceTo(pointer)), compile };
+}
+
+function ajvFor(document: Document, limits: Limits, options: { allErrors: boolean }): Ajv2020 {
   const ajv = new Ajv2020({
     allErrors: options.allErrors,
     verbose: true,
     strict: true,
     strictTypes: false,
     useDefaults: true,
+    // `npm run check` has done that; here it would take longer than all the rest.
+    validateSchema: false,
   });
   addFormats.default(ajv);
   // ajv treats the whole document as a schema when it resolves definitions; the document's own members are no keywords.
@@ -53,11 +65,7 @@ export function createSchemaCompiler(
     type: 'number',
     validate: (name: keyof Limits, value: number) => value <= limits[name],
   });
-  ajv.addSchema(withDefaults(document), DOCUMENT_ID, undefined, false);
-  return {
-    at: (pointer) => ajv.compile(referenceTo(pointer)),
-    compile: (schema) => ajv.compile(schema),
-  };
+  return ajv.addSchema(withDefaults(document), DOCUMENT_ID, undefined, false);
 }
 
 function withDefaults(document: Document): Document {

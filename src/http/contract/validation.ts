@@ -1,5 +1,6 @@
 /**
- * Validates requests against the contract. Each operation has one validator per place of values, compiled at start.
+ * Validates requests against the contract. Each operation has one validator per place of values, compiled when it is
+ * first needed: to compile all of them would take most of the CPU that a replica needs to start.
  *
  * Validators stop at the first broken rule. Only a refused request is checked again for further errors, and only if it
  * is small: explaining must not cost more than serving.
@@ -127,9 +128,10 @@ function bodyValidator(operation: Operation, tools: Tools): Check {
 }
 
 function check(place: Place, compile: (compiler: SchemaCompiler) => ValidateFunction, tools: Tools): Check {
-  const quick = compile(tools.quick);
+  let quick: ValidateFunction | undefined;
   let thorough: ValidateFunction | undefined;
   return (value, bytes = 0) => {
+    quick ??= compile(tools.quick);
     if (quick(value)) return;
     const found = quick.errors ?? [];
     const isTooLarge = bytes > EXPLAINED_BYTES_MAX || found.some(({ keyword }) => RULES_OF_SIZE.has(keyword));

@@ -113,6 +113,11 @@ class Sink implements EventSink {
     return this.#write(format(event));
   }
 
+  caughtUp(): Promise<void> | undefined {
+    if (!this.#response.writableNeedDrain) return undefined;
+    return new Promise((resolve) => this.#response.once('drain', resolve));
+  }
+
   /** Call it when the handler has returned. */
   close(): void {
     this.#stop();

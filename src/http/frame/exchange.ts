@@ -105,6 +105,8 @@ export interface ServerEvent {
 export interface EventSink {
   /** Writes one event; false if the reader was too slow and the stream was cut off. */
   send(event: ServerEvent): boolean;
+  /** Undefined while the reader keeps up; else resolves when it has caught up, or never. */
+  caughtUp(): Promise<void> | undefined;
   /**
    * Aborted when the client leaves (`client-gone`), `maxMs` has passed (`elapsed`), the replica drains (`draining`) or
    * the credential no longer allows this (`refused`).

@@ -13,14 +13,15 @@ import { instant } from '../../time.js';
 import type { components } from '../contract/contract.js';
 import type { Answer, EventStream, Exchange, Routes } from '../frame/exchange.js';
 import { checkEnded, longPollOf } from './shared/long-poll.js';
-import type { Serving } from './shared/serving.js';
+import type { Building } from './shared/serving.js';
 import { named, StateRoutes, type Named } from './shared/state-routes.js';
 import { namespaceOf, pageOfAllowed, pageTokenOf } from './shared/subject.js';
 
 type Schemas = components['schemas'];
 
-export function barrierRoutes({ context, recipes: { barrier } }: Serving): Routes {
+export function barrierRoutes({ watchables, context, recipes: { barrier } }: Building): Routes {
   const routes = new BarrierRoutes(context, barrier.observers);
+  watchables.set('barrier', routes.state);
   return {
     raiseBarrier: (exchange) => routes.raise(exchange),
     liftBarrier: (exchange) => routes.lift(exchange),
@@ -46,6 +47,7 @@ class BarrierRoutes {
       etagOf: ({ etag }) => etag,
       show: (barrier, { name }) => ({ body: describe(name, barrier) }),
       event: (barrier, { name }) => describe(name, barrier),
+      inUse: ({ raised }) => raised,
     });
   }
 

@@ -21,7 +21,7 @@ import { conditionOf, etagsOf } from './shared/etag.js';
 import { guardOf } from './shared/guard.js';
 import { longPollOf, type LongPoll } from './shared/long-poll.js';
 import { sealedPageOf, sealedTokenOf } from './shared/sealed-pages.js';
-import type { Serving } from './shared/serving.js';
+import type { Building } from './shared/serving.js';
 import { StateRoutes } from './shared/state-routes.js';
 import { namespaceOf, requestIdOf } from './shared/subject.js';
 
@@ -33,8 +33,9 @@ const KEY = /^[A-Za-z0-9._~/-]{1,1024}$/;
 /** A browser that opens a value runs nothing of it. */
 const SANDBOX = { 'Content-Security-Policy': 'sandbox' };
 
-export function configRoutes({ context, recipes }: Serving): Routes {
+export function configRoutes({ watchables, context, recipes }: Building): Routes {
   const routes = new ConfigRoutes(context, recipes.config);
+  watchables.set('config', routes.state);
   return {
     showConfig: (exchange) => routes.state.show(exchange),
     putConfig: (exchange) => routes.put(exchange),
@@ -63,10 +64,8 @@ class ConfigRoutes {
     this.state = new StateRoutes(context, {
       what: 'the key',
       observers: observers.keys,
-      subject: (namespace, exchange) => {
-        const key = keyOf(exchange);
-        return { key, path: context.layout.configKey(namespace, key) };
-      },
+      subject: (namespace, key) => ({ key, path: context.layout.configKey(namespace, key) }),
+      namedBy: 'key',
       read: ({ path }, { deadline }) => readKeyStale(context.control, path, deadline),
       etagOf: (value) => (value === undefined ? ABSENT : `"${value.etag}"`),
       show: showValue,

@@ -7,13 +7,13 @@ import { attemptOf } from '../../recipes/marks.js';
 import type { components } from '../contract/contract.js';
 import type { Answer, Exchange, Routes } from '../frame/exchange.js';
 import { conditionOf, etagsOf } from './shared/etag.js';
-import type { Serving } from './shared/serving.js';
+import type { Building } from './shared/serving.js';
 import { named, StateRoutes } from './shared/state-routes.js';
 import { namespaceOf, pageOfAllowed, pageTokenOf, requestIdOf } from './shared/subject.js';
 
 type Schemas = components['schemas'];
 
-export function counterRoutes({ context, recipes }: Serving): Routes {
+export function counterRoutes({ watchables, context, recipes }: Building): Routes {
   const { writer, observers } = recipes.counter;
   const state = new StateRoutes(context, {
     what: 'the counter',
@@ -23,7 +23,9 @@ export function counterRoutes({ context, recipes }: Serving): Routes {
     etagOf: ({ etag }) => etag,
     show: ({ value }, { name }) => ({ body: { name, value } satisfies Schemas['Counter'] }),
     event: ({ value }, { name }): Schemas['Counter'] => ({ name, value }),
+    inUse: ({ exists }) => exists,
   });
+  watchables.set('counter', state);
   return {
     addToCounter: (exchange) => {
       const body = exchange.body as Schemas['AddToCounterRequest'];

@@ -16,14 +16,15 @@ import { instant } from '../../time.js';
 import type { components } from '../contract/contract.js';
 import type { Answer, Exchange, Routes } from '../frame/exchange.js';
 import { checkCredential } from './shared/long-poll.js';
-import type { Serving } from './shared/serving.js';
+import type { Building } from './shared/serving.js';
 import { named, StateRoutes, type Named } from './shared/state-routes.js';
 import { leaseOf, namespaceOf, pageOf, pageOfAllowed, pageTokenOf, requestIdOf } from './shared/subject.js';
 
 type Schemas = components['schemas'];
 
-export function doubleBarrierRoutes({ context, recipes: { doubleBarrier } }: Serving): Routes {
+export function doubleBarrierRoutes({ watchables, context, recipes: { doubleBarrier } }: Building): Routes {
   const routes = new DoubleBarrierRoutes(context, doubleBarrier.barriers, doubleBarrier.observers);
+  watchables.set('double-barrier', routes.state);
   return {
     enterDoubleBarrier: (exchange) => routes.enter(exchange),
     leaveDoubleBarrier: (exchange) => routes.leave(exchange),
@@ -50,6 +51,7 @@ class DoubleBarrierRoutes {
       etagOf: ({ round }) => etagOfRound(round),
       show: (view, { name }) => ({ body: describe(name, view) }),
       event: ({ round }, { name }) => describeRound(name, round),
+      inUse: ({ round }) => round !== undefined,
     });
   }
 

@@ -20,7 +20,7 @@ import type { Answer, Exchange, Routes } from '../frame/exchange.js';
 import { lockHeld } from './shared/lock-held.js';
 import { checkCredential } from './shared/long-poll.js';
 import { revokeHolds } from './shared/revoke.js';
-import type { Serving } from './shared/serving.js';
+import type { Building } from './shared/serving.js';
 import { StateRoutes } from './shared/state-routes.js';
 import { leaseOf, namespaceOf, pageOfAllowed, pageTokenOf, positionPageOf, requestIdOf } from './shared/subject.js';
 
@@ -28,8 +28,9 @@ type Schemas = components['schemas'];
 
 const KIND = 'election';
 
-export function electionRoutes({ context, recipes: { line } }: Serving): Routes {
+export function electionRoutes({ watchables, context, recipes: { line } }: Building): Routes {
   const routes = new ElectionRoutes(context, line.observers);
+  watchables.set('election', routes.state);
   return {
     campaign: (exchange) => routes.campaign(exchange),
     proclaim: (exchange) => routes.proclaim(exchange),
@@ -58,14 +59,17 @@ class ElectionRoutes {
     this.state = new StateRoutes(context, {
       what: 'the election',
       observers,
-      subject: (namespace, exchange): NamedElection => {
-        const name = nameOf(exchange);
-        return { kind: KIND, namespace, name, path: context.layout.line(KIND, namespace, name) };
-      },
+      subject: (namespace, name): NamedElection => ({
+        kind: KIND,
+        namespace,
+        name,
+        path: context.layout.line(KIND, namespace, name),
+      }),
       read: ({ path }, zk) => describeElectionStale(zk, path),
       etagOf: ({ leader }) => etagOf(leader === undefined ? [] : [leader]),
       show: (election, { name }) => ({ body: showElection(name, election) }),
       event: ({ holders: [leader] }, { name }) => ({ name, leader: describeLeader(leader) }),
+      inUse: ({ holders }) => holders.length > 0,
     });
   }
 

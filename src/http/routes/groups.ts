@@ -11,14 +11,15 @@ import { instant } from '../../time.js';
 import type { components } from '../contract/contract.js';
 import type { Answer, Exchange, Routes } from '../frame/exchange.js';
 import { checkEnded, longPollOf, notModified } from './shared/long-poll.js';
-import type { Serving } from './shared/serving.js';
+import type { Building } from './shared/serving.js';
 import { named, StateRoutes, type Named } from './shared/state-routes.js';
 import { leaseOf, namespaceOf, pageOf, pageOfAllowed, pageTokenOf } from './shared/subject.js';
 
 type Schemas = components['schemas'];
 
-export function groupRoutes({ context, recipes: { group } }: Serving): Routes {
+export function groupRoutes({ watchables, context, recipes: { group } }: Building): Routes {
   const routes = new GroupRoutes(context, group.memberships, group.observers);
+  watchables.set('group', routes.state);
   return {
     joinGroup: (exchange) => routes.join(exchange),
     leaveGroup: (exchange) => routes.leave(exchange),
@@ -49,6 +50,7 @@ class GroupRoutes {
       etagOf: ({ etag }) => etag,
       show: (group, { name }) => ({ body: describe(name, group) }),
       event: (group, { name }) => describe(name, group),
+      inUse: ({ memberCount }) => memberCount > 0,
     });
   }
 

@@ -6,6 +6,7 @@ import { contentionRoutes } from './contention.js';
 import { counterRoutes } from './counters.js';
 import { doubleBarrierRoutes } from './double-barriers.js';
 import { electionRoutes } from './elections.js';
+import { eventRoutes, withStreams } from './events.js';
 import { groupRoutes } from './groups.js';
 import { leaseRoutes } from './leases.js';
 import { lockRoutes } from './locks.js';
@@ -27,8 +28,10 @@ const FACTORIES: readonly RouteFactory[] = [
   queueRoutes,
   counterRoutes,
   doubleBarrierRoutes,
+  eventRoutes,
 ];
 
 export function makeRoutes(serving: Serving): Routes {
-  return Object.fromEntries(FACTORIES.flatMap((make) => Object.entries(make(serving))));
+  const building = { ...serving, watchables: new Map() };
+  return withStreams(Object.fromEntries(FACTORIES.flatMap((make) => Object.entries(make(building)))), building);
 }

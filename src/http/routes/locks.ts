@@ -30,7 +30,7 @@ import { lockHeld } from './shared/lock-held.js';
 import { checkCredential } from './shared/long-poll.js';
 import { acquireManyLocks } from './many-locks.js';
 import { revokeHolds } from './shared/revoke.js';
-import type { Serving } from './shared/serving.js';
+import type { Building } from './shared/serving.js';
 import { StateRoutes } from './shared/state-routes.js';
 import {
   leaseOf,
@@ -45,11 +45,12 @@ import {
 
 type Schemas = components['schemas'];
 
-export function lockRoutes({ context, recipes }: Serving): Routes {
+export function lockRoutes({ watchables, context, recipes }: Building): Routes {
   const { observers } = recipes.line;
   const lock = new LineRoutes(context, observers, 'lock');
   const rwlock = new LineRoutes(context, observers, 'rwlock');
   const semaphore = new LineRoutes(context, observers, 'semaphore');
+  for (const { kind, state } of [lock, rwlock, semaphore]) watchables.set(kind, state);
   return {
     acquireLock: (exchange) => lock.acquire(exchange),
     acquireLocks: (exchange) => acquireManyLocks(context, exchange),
@@ -83,18 +84,15 @@ export function lockRoutes({ context, recipes }: Serving): Routes {
 class LineRoutes {
   readonly state: StateRoutes<LineName & LineSubject, HolderState, LineView>;
   readonly #context: Coordination;
-  readonly #kind: LineKind;
+  readonly kind: LineKind;
 
   constructor(context: Coordination, observers: HolderObservers, kind: LineKind) {
     this.#context = context;
-    this.#kind = kind;
+    this.kind = kind;
     this.state = new StateRoutes(context, {
       what: `the ${kind}`,
       observers,
-      subject: (namespace, exchange) => {
-        const name = nameOf(exchange);
-        return { kind, namespace, name, path: context.layout.line(kind, namespace, name) };
-      },
+      subject: (namespace, name) => ({ kind, namespace, name, path: context.layout.line(kind, namespace, name) }),
       read: (line, zk) => describeLineStale(context, zk, line),
       etagOf: ({ holders, limit }) => etagOf(holders, limit),
       show: (line) => ({ body: showLine(line) }),
@@ -103,6 +101,7 @@ class LineRoutes {
         ...(limit === undefined ? {} : { limit: shownLimit(limit) }),
         holders: holders.map(describeHolder),
       }),
+      inUse: ({ holders }) => holders.length > 0,
     });
   }
 
@@ -110,9 +109,9 @@ class LineRoutes {
     const body = exchange.body as Schemas['AcquireLockRequest'] & { mode?: Mode; limit?: number; count?: number };
     const waitMs = body.waitMs ?? 0;
     const request: AcquireLine = {
-      kind: this.#kind,
-      mode: body.mode ?? (this.#kind === 'semaphore' ? 'shared' : 'exclusive'),
-      permits: this.#kind === 'semaphore' ? permitsOf(body) : undefined,
+      kind: this.kind,
+      mode: body.mode ?? (this.kind === 'semaphore' ? 'shared' : 'exclusive'),
+      permits: this.kind === 'semaphore' ? permitsOf(body) : undefined,
       name: nameOf(exchange),
       requestId: requestIdOf(exchange, body),
       waitMs,
@@ -151,7 +150,7 @@ class LineRoutes {
   async release(exchange: Exchange): Promise<Answer> {
     const body = exchange.body as Schemas['ReleaseLockRequest'];
     const lease = await leaseOf(exchange, this.#context.leases);
-    await releaseLine(this.#context, this.#kind, {
+    await releaseLine(this.#context, this.kind, {
       lease,
       name: nameOf(exchange),
       holdId: body.holdId,
@@ -172,7 +171,7 @@ class LineRoutes {
       const body: Schemas['LimitedSemaphore'] = { name, limit };
       return { status: 200, body };
     }
-    const line = await orUnknown(describeLine(this.#context, { kind: this.#kind, namespace, name }, exchange.deadline));
+    const line = await orUnknown(describeLine(this.#context, { kind: this.kind, namespace, name }, exchange.deadline));
     return { status: 200, body: showLine(line) };
   }
 
@@ -181,7 +180,7 @@ class LineRoutes {
     const { items, next } = await listWaiters(
       this.#context,
       this.#context.control.until(exchange.deadline),
-      { kind: this.#kind, namespace, name: nameOf(exchange) },
+      { kind: this.kind, namespace, name: nameOf(exchange) },
       positionPageOf(exchange),
     );
     const body: Schemas['WaiterList'] = { items: items.map(describeWaiter), ...pageTokenOf(next) };
@@ -193,7 +192,7 @@ class LineRoutes {
     const { items, next } = await listLines(
       this.#context,
       this.#context.control.until(exchange.deadline),
-      this.#kind,
+      this.kind,
       namespace,
       pageOfAllowed(exchange, namespace),
     );
@@ -217,7 +216,7 @@ class LineRoutes {
     const body: Schemas['CheckedToken'] = await checkToken(
       this.#context,
       this.#context.control.until(exchange.deadline),
-      { kind: this.#kind, namespace, name: nameOf(exchange) },
+      { kind: this.kind, namespace, name: nameOf(exchange) },
       fencingToken,
     );
     return { status: 200, body };

@@ -10,7 +10,7 @@ import { peekMessages } from '../../recipes/queue/admin/peek.js';
 import { pushMessages, type NewMessage, type Pushed } from '../../recipes/queue/push/push.js';
 import type { Queue } from '../../recipes/queue/queue.js';
 import { DEDUP_WINDOW_MS, type QueueConfig } from '../../recipes/queue/config.js';
-import type { QueueObservers, QueueState } from '../../recipes/queue/admin/observers.js';
+import type { QueueObservers, QueueState, QueueSubject } from '../../recipes/queue/admin/observers.js';
 import type { Queues } from '../../recipes/queue/queues.js';
 import type { QueueRecipe } from '../../recipes/queue/recipe.js';
 import { acknowledge } from '../../recipes/queue/ack/acknowledge.js';
@@ -26,14 +26,16 @@ import type { Answer, EventStream, Exchange, Routes, Scope } from '../frame/exch
 import { problemOf } from '../frame/problem.js';
 import { cursorOf, pageTokenOfCursor, showClaimed, showMessage, showPeeked, showQueue } from './queue-words.js';
 import { checkEnded } from './shared/long-poll.js';
-import type { Serving } from './shared/serving.js';
+import type { Building } from './shared/serving.js';
 import { stateStream } from './shared/state-stream.js';
+import type { Watchable } from './shared/watchable.js';
 import { leaseOf, namespaceOf, pageOfAllowed, pageTokenOf, requestIdOf } from './shared/subject.js';
 
 type Schemas = components['schemas'];
 
-export function queueRoutes({ context, recipes, config }: Serving): Routes {
+export function queueRoutes({ watchables, context, recipes, config }: Building): Routes {
   const routes = new QueueRoutes(context, recipes.queue, config.maxMessageBytes);
+  watchables.set('queue', routes.watchable);
   return {
     listQueues: (exchange) => routes.list(exchange),
     showQueue: (exchange) => (exchange.wantsEvents ? routes.watch(exchange) : routes.show(exchange)),
@@ -91,12 +93,27 @@ class QueueRoutes {
     const namespace = await namespaceOf(exchange, this.#context.leases);
     const name = nameOf(exchange);
     await this.#queues.expect(namespace, name, exchange.deadline);
-    const queue = { path: this.#context.layout.queue(namespace, name), namespace, name };
+    const queue = this.#subjectOf(namespace, name);
     return stateStream<QueueState>(
       exchange,
       (subscriber) => this.#observers.subscribe(queue, subscriber),
       ({ view }) => (view === undefined ? undefined : showQueue(view)),
     );
+  }
+
+  /** Unlike a stream of its own, it also tells of a queue that is not there yet, or no more: it has no state then. */
+  get watchable(): Watchable {
+    return {
+      pathOf: (namespace, name) => this.#subjectOf(namespace, name).path,
+      subscribe: (namespace, name, tell) =>
+        this.#observers.subscribe(this.#subjectOf(namespace, name), ({ etag, view }) =>
+          tell({ etag, state: view && showQueue(view), inUse: view !== undefined }),
+        ),
+    };
+  }
+
+  #subjectOf(namespace: string, name: string): QueueSubject {
+    return { path: this.#context.layout.queue(namespace, name), namespace, name };
   }
 
   async configure(exchange: Exchange): Promise<Answer> {

@@ -10,10 +10,11 @@
 import type { PosternError } from '../../errors.js';
 import { lookAtNode, lookAtTree, type TreeReading } from '../observing/looks.js';
 import { Observers, type Look, type LookResult, type Observed, type Subject } from '../observing/observers.js';
+import type { Watched } from '../observing/watched.js';
 import { decodeNode, type ConfigValue } from './entry.js';
 import type { KeySummary } from './summaries.js';
 import { parentKeyOf, walkKeys, type ListContext } from './view.js';
-import { PREFIX_KEYS_MAX, tooManyKeys, tooManyWatched, WatchedKeys, WatchedPrefixes } from './watched-prefixes.js';
+import { PREFIX_KEYS_MAX, tooManyKeys, tooManyWatched, WatchedPrefixes } from './watched-prefixes.js';
 
 export interface KeyState extends Observed {
   /** Undefined: there is no such key. */
@@ -49,8 +50,8 @@ export class ConfigObservers {
   /** By the path of the directory. */
   readonly #watched = new Map<string, WatchedPrefixes>();
 
-  /** @param maxKeys that the streams of all prefixes have together */
-  constructor(context: ListContext, maxKeys: number) {
+  /** @param kept counts the keys of all prefixes */
+  constructor(context: ListContext, kept: Watched) {
     this.#context = context;
     this.keys = new Observers(
       context.control,
@@ -59,7 +60,6 @@ export class ConfigObservers {
         return { etag: value === undefined ? ABSENT : `"${value.etag}"`, value };
       }),
     );
-    const kept = new WatchedKeys(maxKeys);
     this.#prefixes = new Observers(context.control, (subject, look) =>
       new PrefixLook({ ...context, kept }, subject, look).run(),
     );
@@ -96,7 +96,7 @@ export class ConfigObservers {
 }
 
 class PrefixLook {
-  readonly #context: ListContext & { kept: WatchedKeys };
+  readonly #context: ListContext & { kept: Watched };
   readonly #subject: PrefixSubject;
   readonly #look: Look<PrefixState>;
   /** Below the chroot: of the keys. */
@@ -109,7 +109,7 @@ class PrefixLook {
   /** Of the states so far. */
   #number: number;
 
-  constructor(context: ListContext & { kept: WatchedKeys }, subject: PrefixSubject, look: Look<PrefixState>) {
+  constructor(context: ListContext & { kept: Watched }, subject: PrefixSubject, look: Look<PrefixState>) {
     this.#context = context;
     this.#subject = subject;
     this.#look = look;

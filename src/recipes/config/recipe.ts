@@ -4,6 +4,7 @@ import type { Recipe, RecipeOptions } from '../recipe.js';
 import { ConfigObservers } from './observers.js';
 import { KeySummaries } from './summaries.js';
 import { TidyConfig } from './tidy.js';
+import type { Watched } from '../observing/watched.js';
 import { ConfigWriter } from './write.js';
 
 export interface ConfigRecipe extends Recipe {
@@ -12,9 +13,9 @@ export interface ConfigRecipe extends Recipe {
   readonly writer: ConfigWriter;
 }
 
-export function configRecipe(context: Coordination, { config, timing }: RecipeOptions): ConfigRecipe {
+export function configRecipe(context: Coordination, { timing }: RecipeOptions, watched: Watched): ConfigRecipe {
   const summaries = new KeySummaries(context);
-  const observers = new ConfigObservers({ ...context, summaries }, config.maxWatchedKeys);
+  const observers = new ConfigObservers({ ...context, summaries }, watched);
   const writer = new ConfigWriter(context);
   return {
     observers,

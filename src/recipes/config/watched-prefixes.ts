@@ -1,4 +1,4 @@
-/** The prefixes watched in one directory, and the bound on the keys of all watchers together. */
+/** The prefixes watched in one directory, and what a stream with too many keys ends with. */
 import { BrokenRulesError, PosternError } from '../../errors.js';
 
 /** So many summaries are sent at the begin of a stream: 2 MB. */
@@ -41,20 +41,6 @@ export class WatchedPrefixes {
     if (cover.length === this.#cover.length && cover.every((one, i) => one === this.#cover[i])) return;
     this.#cover = cover;
     this.onChange();
-  }
-}
-
-/** Summaries that the streams of one replica keep together. */
-export class WatchedKeys {
-  #count = 0;
-
-  constructor(readonly max: number) {}
-
-  /** @param before what was taken before. @returns whether there is room */
-  take(count: number, before: number): boolean {
-    if (this.#count - before + count > this.max) return false;
-    this.#count += count - before;
-    return true;
   }
 }
 

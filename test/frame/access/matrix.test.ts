@@ -87,7 +87,7 @@ function call(client: Client, operation: Operation, options: CallOptions & { by?
   const path = operation.template.replace('{id}', '0'.repeat(32)).replace(/\{\w+\}/g, 'matrix');
   const query = operation.parameters
     .filter(({ in: place, required, name }) => place === 'query' && (required === true || name === 'maxMs'))
-    .map(({ name }) => `${name}=1`)
+    .map(({ name }) => `${name}=${name === 'watch' ? 'lock:matrix' : '1'}`)
     .join('&');
   const { by = lease, ...rest } = options;
   const body = operation.operationId === MANY_TOKENS ? { leaseTokens: [by.leaseToken] } : exampleOf(operation);
@@ -195,7 +195,7 @@ describe('every operation of a lease', () => {
 });
 
 describe('every operation that a lease has to do with', () => {
-  const alone = new Set(['createLease', 'status', 'showContention', MANY_TOKENS]);
+  const alone = new Set(['createLease', 'status', 'showContention', 'watchMany', MANY_TOKENS]);
   const inNamespace = guarded.filter(({ operationId }) => !alone.has(operationId));
 
   const client = (): KeyedClient => as('elsewhere');

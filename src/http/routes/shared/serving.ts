@@ -4,6 +4,7 @@ import type { Recipes } from '../../../recipes/index.js';
 import type { ContentionTold } from '../../../recipes/waiting/contention.js';
 import type { Routes } from '../../frame/exchange.js';
 import type { OperationsOptions } from '../operations.js';
+import type { Watchables } from './watchable.js';
 
 export interface Serving extends OperationsOptions {
   readonly context: Coordination;
@@ -12,4 +13,9 @@ export interface Serving extends OperationsOptions {
   readonly contention: (namespace: string) => Promise<readonly (readonly ContentionTold[])[]>;
 }
 
-export type RouteFactory = (serving: Serving) => Routes;
+/** What is served, and what of it can be watched together: each kind's routes add theirs. */
+export interface Building extends Serving {
+  readonly watchables: Watchables;
+}
+
+export type RouteFactory = (building: Building) => Routes;

@@ -17,6 +17,7 @@ import type { Answer, EventStream, Exchange } from '../../frame/exchange.js';
 import { checkEnded, longPollOf, notModified, type LongPoll } from './long-poll.js';
 import { stateStream } from './state-stream.js';
 import { namespaceOf } from './subject.js';
+import type { Told, Watchable } from './watchable.js';
 
 /**
  * What is shown, and how it is read.
@@ -27,8 +28,9 @@ export interface Shown<T extends Subject, S extends Observed, V> {
   /** The thing's name in error messages. */
   readonly what: string;
   readonly observers: Pick<Observers<NoInfer<T>, S>, 'subscribe' | 'until'>;
-  /** The subject of the request. */
-  readonly subject: (namespace: string, exchange: Exchange) => T;
+  readonly subject: (namespace: string, name: string) => T;
+  /** The parameter of the path that is the name; default: `name`. */
+  readonly namedBy?: string;
   /** Reads it from the connected server, without a quorum. */
   readonly read: (subject: T, zk: ReturnType<Coordination['control']['until']>) => Promise<V>;
   /** Equals the ETag of the observed state. */
@@ -37,6 +39,8 @@ export interface Shown<T extends Subject, S extends Observed, V> {
   readonly show: (view: V, subject: T) => Pick<Answer, 'body' | 'contentType' | 'headers'>;
   /** An event, in the words of the contract. */
   readonly event: (state: S, subject: T) => unknown;
+  /** Whether lists have it; default: always. */
+  readonly inUse?: (state: S) => boolean;
   /** What a long poll waits for, if not simply a change. */
   readonly pollOf?: (exchange: Exchange) => LongPoll;
   /** A wait in vain ends with a reading instead of the observer's state, which is only as new as its last event. */
@@ -50,13 +54,10 @@ export interface Named extends Subject {
 
 /** Makes `subject` for things with one node or directory, named by the last part of the path. */
 export function named(pathOf: (namespace: string, name: string) => string) {
-  return (namespace: string, { params }: Exchange): Named => {
-    const name = params['name'] as string;
-    return { name, path: pathOf(namespace, name) };
-  };
+  return (namespace: string, name: string): Named => ({ name, path: pathOf(namespace, name) });
 }
 
-export class StateRoutes<T extends Subject, S extends Observed, V> {
+export class StateRoutes<T extends Subject, S extends Observed, V> implements Watchable {
   readonly #context: Coordination;
   readonly #shown: Shown<T, S, V>;
   readonly #readings: SharedReadings<V>;
@@ -110,9 +111,23 @@ export class StateRoutes<T extends Subject, S extends Observed, V> {
     );
   }
 
+  pathOf(namespace: string, name: string): string {
+    return this.#shown.subject(namespace, name).path;
+  }
+
+  subscribe(namespace: string, name: string, tell: (told: Told) => void): () => void {
+    const { observers, event, inUse } = this.#shown;
+    const subject = this.#shown.subject(namespace, name);
+    return observers.subscribe(subject, (state) =>
+      tell({ etag: state.etag, state: event(state, subject), inUse: inUse?.(state) ?? true }),
+    );
+  }
+
   /** The subject of the request, once the caller's right to read it is checked. */
   async subjectOf(exchange: Exchange): Promise<T> {
-    return this.#shown.subject(await namespaceOf(exchange, this.#context.leases), exchange);
+    const { subject, namedBy = 'name' } = this.#shown;
+    const name = exchange.params[namedBy] as string;
+    return subject(await namespaceOf(exchange, this.#context.leases), name);
   }
 
   /**

@@ -1,31 +1,11 @@
-/** What the project says of its own version, and of the Node that it runs on, is the same everywhere. */
+/** What the project says of the Node that it runs on is the same everywhere. */
 import { readFileSync } from 'node:fs';
-import { parse } from 'yaml';
 import { expect, it } from 'vitest';
 // @ts-expect-error -- plain JavaScript without declarations
 import { isNodeGoodEnough } from '../../scripts/lib/install.mjs';
 
 const read = (file: string): string => readFileSync(new URL(`../../${file}`, import.meta.url), 'utf8');
-const { version, engines } = JSON.parse(read('package.json')) as { version: string; engines: { node: string } };
-
-it('the contract, the package, its lock and the chart have one version', () => {
-  const contract = (parse(read('openapi.yaml')) as { info: { version: string } }).info.version;
-  const lock = JSON.parse(read('package-lock.json')) as { version: string; packages: { '': { version: string } } };
-  const chart = parse(read('helm/postern/Chart.yaml')) as { version: string; appVersion: string };
-  expect({
-    contract,
-    lock: lock.version,
-    root: lock.packages[''].version,
-    chart: chart.version,
-    app: chart.appVersion,
-  }).toEqual({
-    contract: version,
-    lock: version,
-    root: version,
-    chart: version,
-    app: version,
-  });
-});
+const { engines } = JSON.parse(read('package.json')) as { engines: { node: string } };
 
 it('the start admits the Node releases that engines names, and their later ones', () => {
   const good = isNodeGoodEnough as (version: string) => boolean;

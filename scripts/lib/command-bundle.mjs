@@ -1,0 +1,30 @@
+/**
+ * The command as it is run: a few files, because Node takes about a millisecond for each, and a command that is run for
+ * a moment starts with all of them. `main` starts the guardian before `run`, which has all the rest, is read.
+ */
+import { chmod, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { build } from 'esbuild';
+
+/** @param {string} root of the repository */
+export async function bundleCommand(root) {
+  const outdir = join(root, 'dist', 'command');
+  await rm(outdir, { recursive: true, force: true });
+  await build({
+    absWorkingDir: root,
+    entryPoints: {
+      main: 'src/command/main.ts',
+      run: 'src/command/run.ts',
+      guardian: 'src/command/process/guardian.ts',
+    },
+    outdir,
+    // Files of their own: the one is read while the guardian starts, the other belongs to the gateway too.
+    external: ['./run.js', '../version.js'],
+    format: 'esm',
+    platform: 'node',
+    target: 'node20',
+    bundle: true,
+    logLevel: 'warning',
+  });
+  await chmod(join(outdir, 'main.js'), 0o755);
+}

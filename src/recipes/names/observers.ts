@@ -1,0 +1,41 @@
+/**
+ * Watches the names in a directory (`observing/observers.ts`): names that come and go cost one notification and one
+ * reading, at most a few times a second, because a directory with many names is read as a whole.
+ */
+import type { ControlSession } from '../../zookeeper/control-session.js';
+import { paced } from '../observing/looks.js';
+import { Observers, type Look, type LookResult, type Observed, type Subject } from '../observing/observers.js';
+
+export interface NamesState extends Observed {
+  names: ReadonlySet<string>;
+}
+
+export type NamesObservers = Observers<Subject, NamesState>;
+
+const BETWEEN_MS = 200;
+
+/** Of all directories of one replica. */
+export function namesObservers(control: ControlSession): NamesObservers {
+  return new Observers(
+    control,
+    paced(BETWEEN_MS, (directory, look) => lookAtNames(control, directory, look)),
+  );
+}
+
+async function lookAtNames(
+  { watches }: ControlSession,
+  { path }: Subject,
+  look: Look<NamesState>,
+): Promise<LookResult> {
+  const present = await watches.getChildren(path, look.wake, look.deadline);
+  look.keep(present.watch);
+  const listing = present.value;
+  if (listing !== undefined) {
+    look.publish({ etag: `${listing.stat.czxid}-${listing.stat.pzxid}`, names: new Set(listing.children) });
+    return 'wait';
+  }
+  look.publish({ etag: 'absent', names: new Set() });
+  const absent = await watches.exists(path, look.wake, look.deadline);
+  look.keep(absent.watch);
+  return absent.value === undefined ? 'wait' : 'again';
+}
