@@ -17,7 +17,7 @@ export type { Job, NackOptions } from './queue/job.js';
 export type { JobsOptions } from './queue/worker.js';
 export type { Group, JoinOptions, Membership } from './state/group.js';
 export type { Config, ConfigValue, PutOptions, WriteOptions } from './state/config.js';
-export type { Counter } from './state/counter.js';
+export type { Counter, CounterWaitOptions } from './state/counter.js';
 export type { Barrier } from './state/barrier.js';
 export type { DoubleBarrier, EnterOptions } from './line/double-barrier.js';
 export type { ObserveOptions } from './state/observe.js';

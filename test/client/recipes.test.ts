@@ -213,12 +213,17 @@ test('a key is put, read, watched and deleted, with conditions and a guard', asy
 test('counters count, barriers hold, double barriers gather', async () => {
   await using one = client();
   await using other = client();
-  const counter = one.counter(randomUUID());
+  const latch = randomUUID();
+  const counter = one.counter(latch);
   expect(await counter.add()).toBe(1);
   expect(await counter.add(4)).toBe(5);
   await counter.set(0, { expected: 5 });
   expect(await counter.set(1, { expected: 5 }).catch(codeOf)).toBe('version-mismatch');
   expect(await counter.get()).toBe(0);
+  expect(await counter.wait({ atLeast: 2, waitMs: 50 })).toBe(false);
+  const reached = counter.wait({ atLeast: 2 });
+  await other.counter(latch).add(2);
+  expect(await reached).toBe(true);
 
   const barrier = one.barrier(randomUUID());
   expect(await barrier.wait()).toBe(true);

@@ -1,6 +1,15 @@
 /** A counter: exact, however many callers add to it at once, and however often a request is repeated. */
 import type { Context } from '../context.js';
+import { now } from '../lease/clock.js';
 import { observe, shown, type ObserveOptions } from './observe.js';
+
+export interface CounterWaitOptions {
+  atLeast?: number;
+  atMost?: number;
+  /** Milliseconds. */
+  waitMs?: number;
+  signal?: AbortSignal;
+}
 
 export class Counter {
   readonly #context: Context;
@@ -25,6 +34,30 @@ export class Counter {
   async set(value: number, { expected }: { expected?: number } = {}): Promise<void> {
     const body = { value, ...(expected !== undefined && { expected }) };
     await this.#context.gateways.call('PUT /v1/counters/{name}', { path: this.#path, body });
+  }
+
+  /**
+   * Waits until its value is at least `atLeast` and at most `atMost`, for at most `waitMs` milliseconds (as long as it
+   * takes unless given). With `atMost: 0` it is a latch that others count down.
+   *
+   * @returns whether it is
+   */
+  async wait({ waitMs = Infinity, signal, ...bounds }: CounterWaitOptions): Promise<boolean> {
+    const { gateways, rounds, keeper } = this.#context;
+    const { atLeast = -Infinity, atMost = Infinity } = bounds;
+    const until = now() + waitMs;
+    for (;;) {
+      const round = rounds.next(until);
+      const parts = { path: this.#path, query: { ...bounds, waitMs: round.waitMs } };
+      try {
+        const answer = await gateways.call('GET /v1/counters/{name}', parts, { signals: [signal, keeper.closed] });
+        const { value } = shown(answer);
+        if (value >= atLeast && value <= atMost) return true;
+        if (round.last) return false;
+      } catch (error) {
+        if (!rounds.tooLong(error, round)) throw error;
+      }
+    }
   }
 
   /** Its value now, and again after changes. */

@@ -2361,11 +2361,15 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Read a counter, or wait until it changes
+         * Read a counter, or wait until it changes or has reached a value
          * @description A counter that was never changed, or was deleted, is 0. With `waitMs` and `If-None-Match` the request waits
-         *     until the counter no longer has the state of that ETag; 304 if nothing changed in time. With
-         *     `Accept: text/event-stream` the answer is the stream of `GET /v1/counters/{name}/events`. Scope: `read` on
-         *     counters.
+         *     until the counter no longer has the state of that ETag; 304 if nothing changed in time.
+         *
+         *     With `waitMs` and `atLeast` the request waits until the counter is that high, with `atMost=0` until it has been
+         *     counted down: a latch. The answer is the counter as it is then; after a wait in vain it is the counter as it is
+         *     at the end, so compare its `value`. A value that is left again within some hundred milliseconds may be missed.
+         *     Without `waitMs` both have no effect. With `Accept: text/event-stream` the answer is the stream of
+         *     `GET /v1/counters/{name}/events`. Scope: `read` on counters.
          */
         get: operations["showCounter"];
         /**
@@ -10246,6 +10250,16 @@ export interface operations {
                  * @example 30000
                  */
                 waitMs?: components["parameters"]["WaitMsQuery"];
+                /**
+                 * @description With `waitMs`, wait until the value is this or higher.
+                 * @example 5
+                 */
+                atLeast?: components["schemas"]["CounterValue"];
+                /**
+                 * @description With `waitMs`, wait until the value is this or lower; not below `atLeast`.
+                 * @example 0
+                 */
+                atMost?: components["schemas"]["CounterValue"];
                 /**
                  * @description `latest`, for one name, key, id or lease, shows everything that was acknowledged before the request was sent (it
                  *     is linearizable). A list may be behind for the seconds in which a leader of the ensemble has been replaced and

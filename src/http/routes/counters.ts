@@ -1,12 +1,14 @@
 /** `/v1/counters`: the requests about counters, in the words of the contract. */
+import { InvalidError } from '../../errors.js';
 import type { Coordination } from '../../recipes/coordination.js';
-import type { CounterOperation } from '../../recipes/counter/counter.js';
+import type { CounterOperation, CounterState } from '../../recipes/counter/counter.js';
 import { listCounters, readCounterStale } from '../../recipes/counter/view.js';
 import type { CounterWriter } from '../../recipes/counter/writer.js';
 import { attemptOf } from '../../recipes/marks.js';
 import type { components } from '../contract/contract.js';
 import type { Answer, Exchange, Routes } from '../frame/exchange.js';
 import { conditionOf, etagsOf } from './shared/etag.js';
+import { longPollOf, type LongPoll } from './shared/long-poll.js';
 import type { Building } from './shared/serving.js';
 import { named, StateRoutes } from './shared/state-routes.js';
 import { namespaceOf, pageOfAllowed, pageTokenOf, requestIdOf } from './shared/subject.js';
@@ -24,6 +26,7 @@ export function counterRoutes({ watchables, context, recipes }: Building): Route
     show: ({ value }, { name }) => ({ body: { name, value } satisfies Schemas['Counter'] }),
     event: ({ value }, { name }): Schemas['Counter'] => ({ name, value }),
     inUse: ({ exists }) => exists,
+    pollOf,
   });
   watchables.set('counter', state);
   return {
@@ -48,6 +51,21 @@ export function counterRoutes({ watchables, context, recipes }: Building): Route
     showCounter: (exchange) => state.show(exchange),
     watchCounter: (exchange) => state.watch(exchange),
     listCounters: (exchange) => list(context, exchange),
+  };
+}
+
+/** With bounds a client waits until the value is within them, and with an ETag until it has another state as well. */
+function pollOf(exchange: Exchange): LongPoll<CounterState> {
+  const { atLeast, atMost } = exchange.query as { atLeast?: number; atMost?: number };
+  const poll = longPollOf(exchange);
+  if (atLeast === undefined && atMost === undefined) return poll;
+  if (atLeast !== undefined && atMost !== undefined && atLeast > atMost)
+    throw new InvalidError('atLeast', atLeast, 'at most atMost, since no value is within both', { in: 'query' });
+  const isWithin = (value: number): boolean => value >= (atLeast ?? -Infinity) && value <= (atMost ?? Infinity);
+  return {
+    ...poll,
+    waits: poll.waitMs > 0,
+    isWanted: (etag, state) => isWithin(state.value) && poll.isWanted(etag, state),
   };
 }
 

@@ -4,12 +4,13 @@ import { endReason } from '../../../time.js';
 import type { Answer, Exchange } from '../../frame/exchange.js';
 import { matchesEtag } from './etag.js';
 
-export interface LongPoll {
+/** @typeParam S the state, as it is observed or read */
+export interface LongPoll<S = unknown> {
   /** From the query; 0 if absent. */
   readonly waitMs: number;
   /** Whether the client asked to wait for the wanted state. */
   readonly waits: boolean;
-  readonly isWanted: (etag: string) => boolean;
+  readonly isWanted: (etag: string, state: S) => boolean;
   /** Whether the client already has this state, by its `If-None-Match`. */
   readonly isKnown: (etag: string) => boolean;
 }

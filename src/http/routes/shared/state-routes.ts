@@ -42,7 +42,7 @@ export interface Shown<T extends Subject, S extends Observed, V> {
   /** Whether lists have it; default: always. */
   readonly inUse?: (state: S) => boolean;
   /** What a long poll waits for, if not simply a change. */
-  readonly pollOf?: (exchange: Exchange) => LongPoll;
+  readonly pollOf?: (exchange: Exchange) => LongPoll<S | V>;
   /** A wait in vain ends with a reading instead of the observer's state, which is only as new as its last event. */
   readonly readsInVain?: boolean;
 }
@@ -77,18 +77,19 @@ export class StateRoutes<T extends Subject, S extends Observed, V> implements Wa
     let seen: string | undefined;
     /** A state that the observer still reports although it is outdated. */
     let outdated: string | undefined;
-    const wanted = ({ etag }: S): boolean => {
+    const wanted = (state: S): boolean => {
+      const { etag } = state;
       seen = etag;
       since = performance.now();
       if (etag === outdated) return false;
       outdated = undefined;
-      return isWanted(etag);
+      return isWanted(etag, state);
     };
     while (waits) {
       const state = await observers.until(subject, wanted, exchange.receivedAt + waitMs, exchange.signal);
       if (state === undefined) break;
       const view = await this.#read(exchange, subject, since, waitMs);
-      if (isWanted(etagOf(view))) return this.answer(view, subject);
+      if (isWanted(etagOf(view), view)) return this.answer(view, subject);
       outdated = state.etag;
     }
     if (waits) {
