@@ -17,6 +17,9 @@ type GivenDoctor = GivenFor<typeof description>;
 /** More than this, and `expiresAt` and the log lines of both sides are hard to compare, ms. */
 const CLOCKS_APART_MS = 2_000;
 
+const UNAVAILABLE = 503;
+const UNSERVED = 'The gateway is there and cannot reach its ZooKeeper, or is about to stop: see its log.';
+
 export async function doctor(given: GivenDoctor): Promise<number> {
   const { values } = given;
   const lockName = values.lock ?? 'postern-doctor';
@@ -93,8 +96,9 @@ async function tryLock(report: Report, options: PosternOptions, name: string): P
     try {
       await work();
     } catch (error) {
-      throw stepFailed(error, {
-        0: 'The gateway is there: does its ZooKeeper serve it? Its log says so.',
+      throw stepFailed(await withoutAnswer(postern, error), {
+        0: 'Nothing answers there any more, and just now a gateway did: has it been stopped?',
+        [UNAVAILABLE]: UNSERVED,
         403: 'Whoever manages the keys has to add that scope.',
       });
     }
@@ -111,7 +115,23 @@ async function tryLock(report: Report, options: PosternOptions, name: string): P
   for (const [step, sentence, work] of steps) if (!(await report.step(step, () => timed(sentence, work)))) return;
 }
 
+/**
+ * A gateway that waits for its ZooKeeper may do so for longer than a request is waited for: whether it is there shows
+ * with a request that needs no ZooKeeper.
+ */
+async function withoutAnswer(postern: Postern, error: unknown): Promise<unknown> {
+  if (!(error instanceof PosternError && error.status === 0 && error.code === 'unreachable')) return error;
+  try {
+    await postern.request('GET /readyz');
+  } catch (refusal) {
+    return refusal instanceof PosternError && refusal.status === UNAVAILABLE ? refusal : error;
+  }
+  const message = `the gateway is there, and this request was not served: ${error.message}`;
+  return new StepFailed(EXIT.notAcquired, message, UNSERVED);
+}
+
 function stepFailed(error: unknown, advice: Readonly<Record<number, string>>): StepFailed {
+  if (error instanceof StepFailed) return error;
   const { exitCode, message } = failureOf(error);
   const status = error instanceof PosternError ? error.status : 0;
   const known = Object.values(EXIT).find((code) => code === exitCode) ?? EXIT.unexpected;
