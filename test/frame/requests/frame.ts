@@ -2,13 +2,18 @@
  * A frame that every test of a file asks, and what its handlers saw of it.
  */
 import { afterAll, beforeAll, beforeEach, expect } from 'vitest';
-import type { Exchange } from '../../../src/http/frame/exchange.js';
+import type { Exchange, Handler } from '../../../src/http/frame/exchange.js';
 import { free, held, send, sendRaw } from '../client.js';
 import { startFrame, type Frame } from '../harness.js';
 
 export let frame: Frame;
 
 export const seen: Exchange[] = [];
+
+const empty: Handler = (exchange) => {
+  seen.push(exchange);
+  return Promise.resolve({ status: 200, body: { items: [] } });
+};
 
 beforeAll(async () => {
   frame = await startFrame({
@@ -22,10 +27,8 @@ beforeAll(async () => {
         seen.push(exchange);
         return free(exchange);
       },
-      listLocks: (exchange) => {
-        seen.push(exchange);
-        return Promise.resolve({ status: 200, body: { items: [] } });
-      },
+      listLocks: empty,
+      listTransactions: empty,
       heartbeatLeases: () => Promise.resolve({ status: 200, body: { items: [] } }),
       endLease: () => Promise.resolve({ status: 204 }),
       releaseLock: () => Promise.resolve({ status: 204 }),

@@ -95,11 +95,17 @@ describe('Accept', () => {
   it.each(['text/html', 'application/json;q=0', 'image/*', 'text/event-stream'])(
     '%s is 406 where there is only JSON',
     async (accept) => {
-      const response = await send(frame.url, 'get', '/v1/locks', (test) => test.set('Accept', accept));
+      const response = await send(frame.url, 'get', '/v1/transactions', (test) => test.set('Accept', accept));
       expectRefused(response, 406, 'not-acceptable');
       expect(response.body).toMatchObject({ types: ['application/json'] });
     },
   );
+
+  it('text/html is 406, which names both types, where there are JSON and events', async () => {
+    const response = await send(frame.url, 'get', '/v1/locks', (test) => test.set('Accept', 'text/html'));
+    expectRefused(response, 406, 'not-acceptable');
+    expect(response.body).toMatchObject({ types: ['application/json', 'text/event-stream'] });
+  });
 
   it.each(['*/*', 'application/*', 'text/html, */*;q=0.1', 'APPLICATION/JSON'])('%s takes JSON', async (accept) => {
     expect((await send(frame.url, 'get', '/v1/locks', (test) => test.set('Accept', accept))).status).toBe(200);
