@@ -63,6 +63,8 @@ export interface AttachedSessionsOptions {
   cap: number;
   /** Whether a lease is alive, according to a quorum. */
   isAlive: (lease: Lease, deadline: number) => Promise<boolean>;
+  /** Path of a lease's own node. */
+  nodeOf: (lease: Lease) => string;
   metrics: Metrics;
 }
 
@@ -70,6 +72,7 @@ export class AttachedSessions {
   readonly #ensemble: Ensemble;
   readonly #metrics: Metrics;
   readonly #isAlive: AttachedSessionsOptions['isAlive'];
+  readonly #nodeOf: AttachedSessionsOptions['nodeOf'];
   readonly #configuredCap: number;
   readonly #permits = new Permits(ATTACHES_IN_FLIGHT_MAX);
   /** By leaseId, least recently used first. */
@@ -88,6 +91,7 @@ export class AttachedSessions {
     this.#ensemble = options.ensemble;
     this.#metrics = options.metrics;
     this.#isAlive = options.isAlive;
+    this.#nodeOf = options.nodeOf;
     this.#configuredCap = options.cap;
     this.#cap = options.cap;
   }
@@ -104,7 +108,8 @@ export class AttachedSessions {
 
   /**
    * Runs `work` on the lease's session, and again on a new connection after one was lost. `attempt` is 0 the first
-   * time; later the outcome of the earlier attempts is unknown, and `work` must read before it writes.
+   * time; later the outcome of the earlier attempts is unknown, and `work` must read before it writes. What it reads
+   * then is final: nothing that they were to create appears any more (protocol C46).
    * @throws LeaseExpiredError if the ensemble says that the lease has ended
    * @param requester the client: once it is gone, nothing more is written, and the lease is not taken from where it is
    *   used now
@@ -125,8 +130,11 @@ export class AttachedSessions {
       entry.users += 1;
       let failure: unknown;
       try {
-        const session = this.#ready(entry, attempt) ?? (await this.#attaching(entry, deadline));
-        return await work(requester === undefined ? session : session.writingFor(requester), attempt);
+        const attached = this.#ready(entry, attempt) ?? (await this.#attaching(entry, deadline));
+        const session = requester === undefined ? attached : attached.writingFor(requester);
+        // What the earlier attempts sent is done by now, and can be read, or never will be.
+        if (maybeApplied) await session.raiseFence(deadline);
+        return await work(session, attempt);
       } catch (error) {
         if (error instanceof LeaseExpiredError) this.#forget(entry);
         // The session moved to another server, and this one is useless: the next use attaches anew.
@@ -290,6 +298,7 @@ export class AttachedSessions {
   }
 
   #keep(entry: Attached, session: LeaseSession): void {
+    session.fencedBy(this.#nodeOf(entry.lease));
     if (this.#closed) session.detach();
     this.#setSession(entry, session);
     session.onEnded(() => {

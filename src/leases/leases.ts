@@ -16,7 +16,7 @@ import { LruMap } from '../lru-map.js';
 import { fullJitter, pause } from '../time.js';
 import { NoReplyError, unless } from '../zookeeper/errors.js';
 import type { LeaseSession } from '../zookeeper/lease-session.js';
-import { patienceMs } from '../zookeeper/patience.js';
+import { patienceMs } from '../zookeeper/lease/patience.js';
 import type { AttachedSessions } from './attached-sessions.js';
 import { expiresAtOf, Granting, type CreateLease, type GrantedLease, type GrantingOptions } from './grant.js';
 import { LeaseLife } from './lease-life.js';

@@ -3,7 +3,7 @@
  * ensemble (`owned-nodes.ts`).
  */
 import { PosternError } from '../errors.js';
-import type { OwnedLimit, OwnedRules } from '../zookeeper/owned-nodes.js';
+import type { OwnedLimit, OwnedRules } from '../zookeeper/lease/owned-nodes.js';
 
 export interface LeaseLimits {
   /** Places in line, candidacies, memberships, entries and votes. */

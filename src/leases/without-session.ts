@@ -7,7 +7,7 @@ import type { Awaited } from '../time.js';
 import type { BoundWriter } from '../zookeeper/bound.js';
 import type { ControlSession } from '../zookeeper/control-session.js';
 import { isTransient, mayBeApplied, ZooKeeperError } from '../zookeeper/errors.js';
-import { patienceMs } from '../zookeeper/patience.js';
+import { patienceMs } from '../zookeeper/lease/patience.js';
 import type { Lease } from './lease.js';
 
 /** `not-done`, and `in-doubt`: the lease's own session tells what is so. */

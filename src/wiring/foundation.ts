@@ -76,6 +76,7 @@ function sessionsOf(
     cap: config.maxAttached,
     metrics,
     isAlive: (lease, deadline) => isAlive(control, layout.lease(lease.namespace, lease.leaseId), lease, deadline),
+    nodeOf: ({ namespace, leaseId }) => layout.lease(namespace, leaseId),
   });
   // Leases can do without a connection of their own; the replica cannot.
   control.onRefused(() => sessions.makeRoom());

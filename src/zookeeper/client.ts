@@ -30,7 +30,7 @@ import {
 import { multi, multiRead } from './operations/multi.js';
 import * as nodes from './operations/nodes.js';
 import { sync } from './operations/session.js';
-import type { NewNode, OwnedNodes, OwnedRules } from './owned-nodes.js';
+import type { NewNode, OwnedNodes, OwnedRules } from './lease/owned-nodes.js';
 import { join, parentOf } from './paths.js';
 import type { ServerClock } from './server-clock.js';
 import type { ServerObserver, ServerOrder } from './connection/server-order.js';
@@ -301,7 +301,7 @@ function newNodes(items: readonly Creation[]): NewNode[] {
   return nodes;
 }
 
-function isEphemeral(mode: CreateMode | undefined): boolean {
+export function isEphemeral(mode: CreateMode | undefined): boolean {
   return mode === 'ephemeral' || mode === 'ephemeral-sequential';
 }
 

@@ -17,7 +17,7 @@ import { Listings, type Directories } from './listings.js';
 import type { Operation } from './operations.js';
 import { quorumCheck } from './operations/session.js';
 import { GroupCommit } from './group-commit.js';
-import { OwnedNodes } from './owned-nodes.js';
+import { OwnedNodes } from './lease/owned-nodes.js';
 import { Unreachable } from './unreachable.js';
 import { QuorumReads } from './quorum-reads.js';
 import { WatchHub } from './watch.js';

@@ -9,21 +9,31 @@
  * Which server: the first that answers, in an order derived from `affinity` (`server-order.ts`), so that every replica
  * prefers the same server for one lease and a second attach really drops the first (protocol C5).
  *
+ * What a server was given on an earlier connection it may pass on much later. So whatever the lease owns is created
+ * behind its fence (`fence.ts`).
+ *
  * No request waits for its server longer than the lease can bear (`patience.ts`): after that the connection is dropped,
  * and the caller repeats the request on the next one. Only the requests that make a new lease take their time: it has
  * nothing to lose yet.
  */
 import { LeaseExpiredError } from '../errors.js';
 import type { Requester } from '../time.js';
-import { DEFAULT_REQUEST_TIMEOUT_MS, ZooKeeperClient, type Ensemble } from './client.js';
+import {
+  DEFAULT_REQUEST_TIMEOUT_MS,
+  isEphemeral,
+  ZooKeeperClient,
+  type CreateOptions,
+  type Ensemble,
+} from './client.js';
 import type { Server } from './connect-string.js';
 import { Connection } from './connection/connection.js';
 import type { ConnectionListener } from './connection/options.js';
 import { HandshakeRefusedError, NoReplyError, SessionDeniedError, unless } from './errors.js';
-import type { Operation } from './operations.js';
+import { Fence } from './lease/fence.js';
+import type { Created, MultiOperation, MultiResult, Operation } from './operations.js';
 import { quorumCheck } from './operations/session.js';
-import { OwnedNodes } from './owned-nodes.js';
-import { patienceMs } from './patience.js';
+import { OwnedNodes } from './lease/owned-nodes.js';
+import { patienceMs } from './lease/patience.js';
 import type { SessionIdentity } from './connection/session-identity.js';
 
 export interface AttachOptions {
@@ -87,6 +97,7 @@ export class LeaseSession extends ZooKeeperClient {
   /** How long a request may go without an answer, ms. */
   #patienceMs = Infinity;
   #onEnded: (() => void) | undefined;
+  #fence: Fence | undefined;
 
   /** @param isNew undefined for a view that writes for a request: what it owns is counted with the session itself */
   private constructor(ensemble: Ensemble, connection: Connection, isNew: boolean | undefined, requester?: Requester) {
@@ -169,7 +180,45 @@ export class LeaseSession extends ZooKeeperClient {
     const session = new LeaseSession(this.ensemble, this.#connection, undefined, requester);
     session.owned = this.owned;
     session.#patienceMs = this.#patienceMs;
+    session.#fence = this.#fence;
     return session;
+  }
+
+  /**
+   * From now on nodes that the lease owns are created behind its fence (`fence.ts`).
+   * @param path of the lease's own node
+   */
+  fencedBy(path: string): void {
+    this.#fence = new Fence(path);
+  }
+
+  /**
+   * Has the ensemble refuse every creation that was sent for the lease before, on whatever connection, and is not done
+   * by now (protocol C46).
+   * @throws LeaseExpiredError if the lease's own node is gone
+   */
+  async raiseFence(deadline: number): Promise<void> {
+    await this.#fence?.raise(this.until(deadline));
+  }
+
+  override async create(
+    path: string,
+    data?: Uint8Array,
+    options: CreateOptions = {},
+    deadline?: number,
+  ): Promise<Created> {
+    if (this.#fence === undefined || !isEphemeral(options.mode)) return super.create(path, data, options, deadline);
+    const [made] = await this.multi([{ type: 'create', path, ...(data && { data }), ...options }], deadline);
+    return made as MultiResult & { type: 'create' };
+  }
+
+  override async multi(
+    items: readonly MultiOperation[],
+    deadline = performance.now() + DEFAULT_REQUEST_TIMEOUT_MS,
+  ): Promise<MultiResult[]> {
+    const creates = items.some((item) => item.type === 'create' && isEphemeral(item.mode));
+    if (this.#fence === undefined || !creates) return super.multi(items, deadline);
+    return this.#fence.pass(this.until(deadline), items, (guarded) => super.multi(guarded, deadline));
   }
 
   /** The connection is gone. */

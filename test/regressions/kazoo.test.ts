@@ -101,7 +101,7 @@ test.each(['after the reader has seen the line', 'before the reader has seen the
       });
     expect((await ask(b, 'acquire', first, { mode: 'write' })).status).toBe(200);
     // Its node is made, and it sees the line when it is connected again.
-    if (when.startsWith('before')) void proxy.loseReply(OPCODE.create).then(() => proxy.refuse());
+    if (when.startsWith('before')) void proxy.loseReply(OPCODE.multi).then(() => proxy.refuse());
     const reading = ask(a, 'acquire', reader, { mode: 'read', waitMs: TTL_MS });
     await untilWaiting(1);
     let granted = false;

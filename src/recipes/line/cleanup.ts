@@ -9,6 +9,7 @@ import { fullJitter } from '../../time.js';
 import type { BoundClient } from '../../zookeeper/bound.js';
 import type { ControlSession } from '../../zookeeper/control-session.js';
 import { isReason, isTransient } from '../../zookeeper/errors.js';
+import { raiseFence } from '../../zookeeper/lease/fence.js';
 import { deleteContender } from './candidate-tail.js';
 import { decodeRecord, encodeRecord, guidOf, sortLine, withState, type ContenderRecord } from './contender.js';
 import { deleteWithMark, hasMark, type HoldNode } from './delay/mark.js';
@@ -32,8 +33,6 @@ const AGE_MAX_MS = 30 * 60_000;
 const RETRY_BASE_MS = 100;
 const RETRY_CAP_MS = 5_000;
 const REQUEST_MS = 5_000;
-/** A create that was cut off may arrive after we have looked for its node; not much later. */
-const LOOKS_IN_VAIN = 3;
 
 export class Cleanup {
   readonly #control: ControlSession;
@@ -65,7 +64,9 @@ export class Cleanup {
   }
 
   /**
-   * Ends what this attempt has left under one of the guids: a create whose reply was lost has no name yet.
+   * Ends what this attempt has left under one of the guids: a create whose reply was lost has no name yet. One that has
+   * not come through when the fence is raised never does (protocol C46), so that one look behind it is enough.
+   * @param fence path of the lease's own node
    * @param heldBefore czxid of a node that stays all the same
    * @param keptUntil the place stays in line, as one that nobody waits in from then on (epoch ms on the ensemble's
    *   clock); undefined: it is deleted
@@ -74,11 +75,17 @@ export class Cleanup {
     directory: string,
     guids: readonly string[],
     attempt: string,
-    { heldBefore, keptUntil }: { heldBefore?: number | undefined; keptUntil?: number | undefined } = {},
+    {
+      fence,
+      heldBefore,
+      keptUntil,
+    }: { fence: string; heldBefore?: number | undefined; keptUntil?: number | undefined },
   ): void {
-    let looks = 0;
+    let isFenced = false;
     this.#add(async () => {
       const zk = this.#zk();
+      if (!isFenced) await raiseFence(zk, fence);
+      isFenced = true;
       await zk.sync(directory);
       const own = sortLine(await zk.children(directory)).filter(({ name }) => guids.includes(guidOf(name) ?? ''));
       let open = false;
@@ -89,8 +96,7 @@ export class Cleanup {
         const done = keptUntil === undefined || i > 0 ? deleteIfSame(zk, left) : keepIfSame(zk, left, keptUntil);
         if (!(await done)) open = true;
       }
-      looks += 1;
-      return !open && looks >= LOOKS_IN_VAIN;
+      return !open;
     });
   }
 

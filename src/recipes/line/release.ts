@@ -28,7 +28,7 @@ import type { Kind } from '../../metrics/metrics.js';
 import type { BoundClient, BoundWriter } from '../../zookeeper/bound.js';
 import { isReason, mayBeApplied, orUnknown, unless } from '../../zookeeper/errors.js';
 import type { LeaseSession } from '../../zookeeper/lease-session.js';
-import { ANY_VERSION, type MultiOperation, type NodeData } from '../../zookeeper/operations.js';
+import { ANY_VERSION, type MultiOperation, type NodeData, type Stat } from '../../zookeeper/operations.js';
 import { baseName, parentOf } from '../../zookeeper/paths.js';
 import { deleteContender, deleteTail } from './candidate-tail.js';
 import {
@@ -147,15 +147,24 @@ class Releasing {
     ];
     const isOwn = (path: string): boolean =>
       parentOf(path) === this.#directory && guids.includes(guidOf(baseName(path)) ?? '');
-    const [paths, directory] = await session.readToWrite(
-      this.#directory,
-      () => Promise.all([session.getEphemerals(this.#directory, deadline), session.exists(this.#directory, deadline)]),
-      ([found]) => found.some(isOwn),
-      deadline,
-    );
+    const read = async (): Promise<readonly [string[], Stat | undefined]> => {
+      const [paths, directory] = await session.readToWrite(
+        this.#directory,
+        () =>
+          Promise.all([session.getEphemerals(this.#directory, deadline), session.exists(this.#directory, deadline)]),
+        ([found]) => found.some(isOwn),
+        deadline,
+      );
+      return [paths.filter(isOwn), directory];
+    };
+    let [own, directory] = await read();
+    if (own.length === 0) {
+      // An acquire that was given up may be on its way still.
+      await session.raiseFence(deadline);
+      [own, directory] = await read();
+    }
     const zk = session.until(deadline);
     const delays = directory !== undefined && readLineDirectory(directory).delays;
-    const own = paths.filter(isOwn);
     let found = false;
     const deleting = async (): Promise<void> => {
       for (const path of own) {

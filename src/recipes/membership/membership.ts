@@ -100,14 +100,20 @@ export class Memberships {
   remove(turn: Turn): Promise<Stat | undefined> {
     const { lease, path } = turn;
     let own: Stat | undefined;
-    return this.inTurn(turn, async (zk) => {
-      for (;;) {
+    return this.inTurn(turn, async (zk, session) => {
+      for (let isFinal = false; ;) {
         const node = await this.find(zk, lease, path).catch((error: unknown) => {
           // Mine was there when this began. The reply to its deletion was lost, and somebody else has come since.
           if (error instanceof OtherOwner && own !== undefined) return undefined;
           throw error;
         });
-        if (node === undefined) return own;
+        if (node === undefined) {
+          if (own !== undefined || isFinal) return own;
+          // What a given-up request was to create is there behind this, or never comes (protocol C46).
+          await session.raiseFence(zk.deadline);
+          isFinal = true;
+          continue;
+        }
         own = node.stat;
         if (await this.delete(zk, path, own)) return own;
       }

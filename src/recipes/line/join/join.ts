@@ -10,7 +10,8 @@
  *    is one that all joiners of the moment share.
  * 2. The listing shows an older node under my guid: an earlier try of this request made it. That one is my place, and I
  *    *adopt* it.
- * 3. After a lost connection: attach, `sync`, list, and create only if there is nothing under my guid.
+ * 3. After a lost connection: attach, raise the fence of the lease (protocol C46), list, and create only if there is
+ *    nothing under my guid.
  * 4. With `waitMs: 0` the line is looked at first, and nothing is created when somebody stands in it; except where this
  *    replica saw the lock become free, and nobody else has been seen since.
  *
@@ -95,6 +96,7 @@ export async function join(context: Coordination, line: Line, request: JoinReque
     const keeps = request.keepPlace && !isPosternError(error, 'conflict');
     if (!keeps || request.stays !== true)
       context.cleanup.endAttempt(line.path, guids, trace.attempt, {
+        fence: context.layout.lease(lease.namespace, lease.leaseId),
         heldBefore: trace.heldBefore,
         keptUntil: keeps ? Math.round(context.zooKeeperClock.now()) : undefined,
       });

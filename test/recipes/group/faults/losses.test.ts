@@ -24,7 +24,7 @@ test('a join whose reply from ZooKeeper is lost is found by its own retry, and i
   await using other = await startReplica({ root });
   const lease = await leaseFor(cuttable.replica);
   await join(cuttable.replica, 'team', 'first', lease);
-  const lost = cuttable.proxy.loseReply(OPCODE.create);
+  const lost = cuttable.proxy.loseReply(OPCODE.multi);
   const joined = await join(cuttable.replica, 'team', 'w1', lease, { value: 1 });
   await lost;
   expect(joined.status).toBe(201);

@@ -112,9 +112,9 @@ test('a create whose answer was lost is found again and not repeated (C6)', asyn
   await using witness = await Witness.start(root);
   const { replica: a, proxy } = cuttable;
   const [before, me] = [await a.createLease({ ttlMs: TTL_MS }), await a.createLease({ ttlMs: TTL_MS })];
-  await a.hold('cut', before); // so that the directory exists, and joining is a plain create
+  await a.hold('cut', before); // so that the directory exists, and joining makes the place alone
   await a.release('cut', before);
-  const lost = proxy.loseReply(15);
+  const lost = proxy.loseReply(14);
   const { fencingToken } = await a.hold('cut', me);
   await lost;
   expect((await witness.line('cut')).map(({ stat }) => stat.czxid)).toEqual([fencingToken]);

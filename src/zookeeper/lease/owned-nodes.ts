@@ -15,8 +15,8 @@
  * send (SESSION_MOVED). If both connections are to the same server, it closes the earlier one; what it had read from it
  * by then may still be done behind the reading, so the sum may exceed a limit by what was on its way at that moment.
  */
-import { pause } from '../time.js';
-import { byDeadline } from './by-deadline.js';
+import { pause } from '../../time.js';
+import { byDeadline } from '../by-deadline.js';
 
 /** The limits: nodes of two classes, and the bytes of all paths. */
 const LIMITS = ['holds', 'claims', 'pathBytes'] as const;
