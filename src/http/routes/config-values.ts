@@ -64,8 +64,12 @@ function describeWithValue(key: string, value: ConfigValue): Schemas['ConfigKeyS
 /** @returns undefined if it is no JSON, or none that a request could have: it would not come back the same */
 function jsonOf({ contentType, bytes }: ConfigValue): { value: unknown } | undefined {
   if (!/^application\/json *(;|$)/i.test(contentType) || !isUtf8(bytes)) return undefined;
+  const text = bytes.toString('utf8');
   try {
-    return { value: parseJson(bytes.toString('utf8'), JSON_VALUES_MAX) };
+    const value = parseJson(text, JSON_VALUES_MAX);
+    // 1e17 would be sent as an integer that is refused.
+    if (/[0-9][eE]\+?[0-9]/.test(text)) parseJson(JSON.stringify(value), JSON_VALUES_MAX);
+    return { value };
   } catch {
     return undefined;
   }
