@@ -53,6 +53,7 @@ const SHOWN: Record<string, readonly RegExp[]> = {
     /reported/,
     /"key":"app\/primary"/,
     /HTTP\/1.1 304/,
+    /"key":"app\/port".*"value":5432/,
     /"status":20[01]/,
     /"claimId":/,
     /"claimId":"[^"]*","status":200/,

@@ -16,7 +16,7 @@ export type { Pushed, PushOptions, Queue } from './queue/queue.js';
 export type { Job, NackOptions } from './queue/job.js';
 export type { JobsOptions } from './queue/worker.js';
 export type { Group, JoinOptions, Membership } from './state/group.js';
-export type { Config, ConfigValue, PutOptions, WriteOptions } from './state/config.js';
+export type { Config, ConfigKey, ConfigValue, ListOptions, PutOptions, WriteOptions } from './state/config.js';
 export type { Counter, CounterWaitOptions } from './state/counter.js';
 export type { Barrier } from './state/barrier.js';
 export type { DoubleBarrier, EnterOptions } from './line/double-barrier.js';

@@ -182,6 +182,41 @@ test('members are seen while they are there', async () => {
   expect(seen).toEqual([[], [['worker-7', 1]], [['worker-7', 2]], []]);
 });
 
+test('several keys are read at one moment, and listed with their values and without', async () => {
+  await using postern = client();
+  const { config } = postern;
+  const prefix = `together/${randomUUID()}/`;
+  const [host, bytes, broken, none] = ['host', 'bytes', 'broken', 'none'].map((name) => prefix + name) as [
+    string,
+    string,
+    string,
+    string,
+  ];
+  await config.write([
+    { put: host, value: { host: 'db1' } },
+    { put: bytes, valueBase64: 'AP8=' },
+    { put: broken, valueBase64: 'ew==', contentType: 'application/json' },
+  ]);
+  const found = await config.readMany([host, none, bytes, broken]);
+  expect(found.map((one) => one?.value)).toEqual([{ host: 'db1' }, undefined, Buffer.from([0, 255]), Buffer.from('{')]);
+  expect(found[0]).toEqual(await config.get(host));
+  expect(found[2]).toEqual(await config.get(bytes));
+  expect(found[3]).toEqual(await config.get(broken));
+  await config.put(host, 2, { ifMatch: found[0]?.etag ?? '' });
+  expect(await config.put(host, 3, { ifMatch: found[0]?.etag ?? '' }).catch(codeOf)).toBe('version-mismatch');
+  await config.write(Array.from({ length: 70 }, (_, i) => ({ put: `${prefix}many/${i}`, value: i })));
+  const listed = [];
+  for await (const one of config.list({ prefix: `${prefix}many/`, values: true })) listed.push(one);
+  expect(listed.map(({ key, value }) => [key, value])).toHaveLength(70);
+  for (const { key, value, etag } of listed) expect(await config.get(key)).toMatchObject({ value, etag });
+  const plain = [];
+  for await (const one of config.list({ prefix: host })) plain.push(one);
+  expect(plain).toEqual([
+    { key: host, etag: (await config.get(host))?.etag, contentType: 'application/json', bytes: 1 },
+  ]);
+  expect(await config.readMany([host, host]).catch(codeOf)).toBe('invalid');
+});
+
 test('a key is put, read, watched and deleted, with conditions and a guard', async () => {
   await using postern = client();
   const { config } = postern;

@@ -207,6 +207,77 @@ describe('postern config', { timeout: LONG_MS }, () => {
     expect(waiting.stdout).toBe('here');
   });
 
+  it('prints several keys at one moment, a line each', async () => {
+    await output(['config', 'put', 'several/a', 'one']);
+    await output(['config', 'put', 'several/b', '{"two": 2}', '--type', 'application/json']);
+    const lines = (await output(['config', 'get', 'several/b', 'several/a'])).split('\n');
+    expect(lines.slice(0, 2).map((line) => JSON.parse(line) as unknown)).toMatchObject([
+      { key: 'several/b', value: { two: 2 }, exists: true },
+      { key: 'several/a', value: 'one', exists: true },
+    ]);
+    const missing = postern(['config', 'get', 'several/a', 'several/none']);
+    expect(await missing.code()).toBe(1);
+    expect(missing.stdout).toContain('{"key":"several/none","exists":false}\n');
+    expect(await postern(['config', 'get', 'several/a', 'several/b', '--wait', '1s']).code()).toBe(64);
+  });
+
+  it('exports keys, and imports what is not so already', async () => {
+    const keys = Array.from({ length: 150 }, (_, i) => `moved/${String(i).padStart(3, '0')}`);
+    const text = (value: number): object => ({
+      contentType: 'text/plain',
+      valueBase64: Buffer.from(`${value}`).toString('base64'),
+    });
+    const made = keys.map((key, i) => ({ put: key, ...(i % 2 === 0 ? { value: { i } } : text(i)) }));
+    for (const operations of [made.slice(0, 100), made.slice(100)])
+      await pair.a.expect(200, 'POST', '/v1/config', { body: { operations } });
+    const large = Buffer.alloc(900_000, 7);
+    for (const key of ['moved/large', 'moved/larger'])
+      expect(
+        (await pair.a.call('PUT', `/v1/config/${key}`, { body: large, headers: { 'content-type': 'x/y' } })).status,
+      ).toBe(201);
+    const exported = await output(['config', 'export', 'moved/']);
+    expect(exported.split('\n')).toHaveLength(keys.length + 3);
+    const there = ['config', 'import', '--namespace', 'copied'];
+    expect(await output([...there, '--dry-run'], { stdin: exported })).toContain('would create moved/000\n');
+    expect(await output(['config', 'export', 'moved/', '--namespace', 'copied'])).toBe('');
+    const run = postern(there, { stdin: exported });
+    expect(await run.code(), run.stderr).toBe(0);
+    expect(run.stderr).toContain('152 keys were written, 0 were so already');
+    const withoutEtags = (lines: string): string => lines.replace(/"etag":"[^"]*",/g, '');
+    expect(withoutEtags(await output(['config', 'export', 'moved/', '--namespace', 'copied']))).toBe(
+      withoutEtags(exported),
+    );
+    await output(['config', 'put', 'moved/001', 'other', '--namespace', 'copied']);
+    await output(['config', 'put', 'moved/kept', 'stays', '--namespace', 'copied']);
+    expect(await output(there, { stdin: exported })).toBe('replace moved/001\n');
+    expect(await output(['config', 'get', 'moved/001', '--namespace', 'copied'])).toBe('1');
+    expect(await output(['config', 'get', 'moved/kept', '--namespace', 'copied'])).toBe('stays');
+    const held = postern([...there, '--guard', 'lock=none;token=5'], { stdin: '{"key":"moved/new","value":1}' });
+    expect(await held.code()).toBe(1);
+    expect(held.stderr).toContain('0 of 1 keys were written');
+  });
+
+  it('imports nothing of a file with a line that is wrong, and names the line', async () => {
+    for (const [line, wrong] of [
+      ['{', 'is not JSON'],
+      ['[]', 'is not a JSON object'],
+      ['{"value":1}', 'has no "key"'],
+      ['{"key":"wrong/b"}', 'must have one of "value" and "valueBase64"'],
+      ['{"key":"wrong/b","value":1,"valueBase64":""}', 'must have one of'],
+      ['{"key":"wrong/b","valueBase64":"?"}', 'is not base64'],
+      ['{"key":"wrong/b","value":1,"contentType":5}', 'a "contentType" that is not a text'],
+      ['{"key":"wrong/b","value":12345678901234567890}', 'has an integer that would not be kept'],
+      ['{"key":"wrong/a","value":2}', 'has the key "wrong/a" of line 1 again'],
+    ] as const) {
+      const run = postern(['config', 'import'], { stdin: `{"key":"wrong/a","value":1}\n\n${line}\n` });
+      expect(await run.code(), line).toBe(64);
+      expect(run.stderr, line).toContain('line 3 ');
+      expect(run.stderr, line).toContain(wrong);
+    }
+    expect(await postern(['config', 'import', '/none/such']).code()).toBe(64);
+    expect(await output(['config', 'export', 'wrong/'])).toBe('');
+  });
+
   it('prints a value again after each change', async () => {
     await output(['config', 'put', 'watched', 'one']);
     const run = postern(['config', 'watch', 'watched']);

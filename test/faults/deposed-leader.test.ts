@@ -138,12 +138,13 @@ test(
         body: 'by its holder',
         headers: { 'content-type': 'text/plain', guard: `lock=writes;token=${fencingToken}` },
       }),
+      a.call('POST', '/v1/config/read', { body: { keys: ['key'] } }),
     ]);
     let answered = false;
     void asked.then(() => (answered = true));
     await throughout('nothing is answered that no quorum knows', () => !answered);
     ensemble.rejoin(old.id);
-    const [key, counter, barrier, transaction, limit, put, deleted, guarded] = await asked;
+    const [key, counter, barrier, transaction, limit, put, deleted, guarded, together] = await asked;
     expect(key.body).toMatch(/^newe?r?$/);
     expect(counter.body).toMatchObject({ value: 2 });
     expect(barrier.body).toMatchObject({ raised: true });
@@ -153,6 +154,8 @@ test(
     expect(put.status).toBe(200);
     expect(deleted.status).toBe(204);
     expect(guarded.status).toBe(201);
+    const [{ valueBase64 }] = (together.body as { items: [{ valueBase64: string }] }).items;
+    expect(Buffer.from(valueBase64, 'base64').toString()).toMatch(/^newe?r?$/);
     expect((await b.call('GET', '/v1/config/made')).status).toBe(404);
   },
 );

@@ -9,11 +9,28 @@ import type { Round } from '../gateways/rounds.js';
 
 export interface ConfigValue {
   key: string;
-  /** What was put: a JSON value if its type is `application/json`, otherwise bytes. */
+  /** What was put: a JSON value if its type is `application/json` and it is JSON, otherwise bytes. */
   value: unknown;
   /** In quotes, to be given as `ifMatch`. It is never used again. */
   etag: string;
   contentType: string;
+}
+
+/** A key without its value. */
+export interface ConfigKey {
+  key: string;
+  /** In quotes, to be given as `ifMatch`. */
+  etag: string;
+  contentType: string;
+  /** The size of its value. */
+  bytes: number;
+}
+
+export interface ListOptions {
+  /** Only keys that begin with this; all of them unless given. */
+  prefix?: string;
+  /** Whether the values are wanted too. */
+  values?: boolean;
 }
 
 export interface WriteOptions {
@@ -33,6 +50,7 @@ export interface PutOptions extends WriteOptions {
 const SHOW = 'GET /v1/config/{key}';
 const NOTHING_SEEN = null;
 const JSON_TYPE = 'application/json';
+const PAGE = 1_000;
 
 export class Config {
   readonly #context: Context;
@@ -44,6 +62,39 @@ export class Config {
   /** @returns undefined if there is no such key */
   async get(key: string): Promise<ConfigValue | undefined> {
     return orNone(async () => valueOf(key, await this.#context.gateways.call(SHOW, { path: { key } })));
+  }
+
+  /**
+   * Up to 64 keys as they were at one moment: of what one `write` has written, all is there or nothing.
+   * @returns what each has, in the order of the keys; undefined where there is no such key
+   * @throws PosternError `too-large` if the values have more than 1 MiB together
+   */
+  async readMany(keys: readonly string[]): Promise<(ConfigValue | undefined)[]> {
+    const { body } = await this.#context.gateways.call('POST /v1/config/read', { body: { keys: [...keys] } });
+    // Nothing that is known was named, so the answer has all of it.
+    return (body as Schemas['ReadConfig']).items.map((item) => (item.exists ? valueOfItem(item) : undefined));
+  }
+
+  /**
+   * The keys, level by level, each before those below it, page by page as they are taken. The values on one page (64
+   * keys, or 1 MiB) are of one moment, those of different pages are not.
+   */
+  list(options: ListOptions & { values: true }): AsyncGenerator<ConfigValue, void>;
+  list(options?: ListOptions): AsyncGenerator<ConfigKey, void>;
+  async *list({ prefix, values = false }: ListOptions = {}): AsyncGenerator<ConfigKey | ConfigValue, void> {
+    for (let pageToken: string | undefined; ;) {
+      const query = {
+        limit: PAGE,
+        values,
+        ...(prefix !== undefined && { prefix }),
+        ...(pageToken !== undefined && { pageToken }),
+      };
+      const { body } = await this.#context.gateways.call('GET /v1/config', { query });
+      const page = body as Schemas['ConfigList'];
+      for (const item of page.items) yield values ? valueOfItem(item) : keyOfItem(item);
+      pageToken = page.nextPageToken;
+      if (pageToken === undefined) return;
+    }
   }
 
   /**
@@ -104,9 +155,28 @@ export class Config {
 
 function valueOf(key: string, { headers, body }: Answer<typeof SHOW>): ConfigValue {
   const { etag = '', 'content-type': contentType = '' } = headers;
-  const bytes = body as Buffer;
-  const value: unknown = contentType.startsWith(JSON_TYPE) ? JSON.parse(bytes.toString()) : bytes;
-  return { key, value, etag, contentType };
+  return { key, value: decoded(body as Buffer, contentType), etag, contentType };
+}
+
+type Item = Partial<Schemas['ConfigKeySummary']> & { key: string };
+
+function valueOfItem(item: Item): ConfigValue {
+  const { key, etag = '', contentType = '', valueBase64 } = item;
+  const value = valueBase64 === undefined ? item.value : decoded(Buffer.from(valueBase64, 'base64'), contentType);
+  return { key, value, etag: `"${etag}"`, contentType };
+}
+
+function keyOfItem({ key, etag, contentType, bytes }: Schemas['ConfigKeySummary']): ConfigKey {
+  return { key, etag: `"${etag}"`, contentType, bytes };
+}
+
+function decoded(bytes: Buffer, contentType: string): unknown {
+  if (!contentType.startsWith(JSON_TYPE)) return bytes;
+  try {
+    return JSON.parse(bytes.toString());
+  } catch {
+    return bytes; // whoever put it called it JSON
+  }
 }
 
 function conditionsOf({ ifMatch, guard }: WriteOptions): { 'If-Match'?: string; Guard?: string } {

@@ -20,12 +20,14 @@ const guard: Option<WriteOptions['guard']> = {
 
 export const get = command({
   name: 'config get',
-  summary: 'Print the value of a key',
+  summary: 'Print the value of a key, or of several at one moment',
   description: `Prints the bytes as they were put (a JSON value without its white space), without a line end of its own; with --json also the type and the ETag. A key that \
-does not exist is exit code 1, unless --wait waits for it.`,
-  arguments: [KEY],
+does not exist is exit code 1, unless --wait waits for it.
+
+Several keys, at most 64, are read as they were at one moment, and printed as one line of JSON each.`,
+  arguments: [{ ...KEY, repeated: true }],
   options: { wait: patience('How long to wait for a key that does not exist yet, or forever. Default: 0.') },
-  examples: ['postern config get app/db/host'],
+  examples: ['postern config get app/db/host', 'postern config get app/db/host app/db/port'],
 });
 
 export const put = command({
@@ -55,4 +57,35 @@ export const watch = command({
   arguments: [KEY],
   options: {},
   examples: ['postern config watch app/db/host'],
+});
+
+export const exportKeys = command({
+  name: 'config export',
+  summary: 'Print keys with their values, for config import',
+  description: `Prints a line of JSON for each key that begins with PREFIX, in order, with its type, its ETag and its value: bytes in base64, JSON as \
+it is, without its white space. Keys are read 64 at a time; those that are read together are of one moment.`,
+  arguments: [
+    { name: 'PREFIX', sentence: 'the begin of the keys, such as app/; all keys if it is left out', optional: true },
+  ],
+  options: {},
+  examples: ['postern config export app/ > app.jsonl'],
+});
+
+export const importKeys = command({
+  name: 'config import',
+  summary: 'Write the keys that config export printed',
+  description: `Writes the keys in FILE whose value or type is another one there. Other keys stay as they are. Each line of FILE is JSON, with key, value or \
+valueBase64, and contentType if that is not the usual one; an etag is not looked at.
+
+Up to 100 keys are written together, all or none, and only if none of them has changed since this command read it. \
+If one has, it ends with exit code 1 and says which keys it has written; started again, it writes the rest.`,
+  arguments: [{ name: 'FILE', sentence: 'the lines; standard input if it is left out', optional: true }],
+  options: {
+    'dry-run': toggle('Write nothing; say what would be written.'),
+    guard,
+  },
+  examples: [
+    'postern config import app.jsonl --dry-run',
+    'postern config export app/ --namespace a | postern config import --namespace b',
+  ],
 });

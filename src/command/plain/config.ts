@@ -1,16 +1,18 @@
-/** `postern config get`, `put`, `watch`. */
-import type { ConfigValue } from '../../client/index.js';
+/** `postern config get`, `put`, `watch`, `export`. */
+import type { ConfigValue, Schemas } from '../../client/index.js';
 import type { GivenFor } from '../arguments/command.js';
 import type * as descriptions from '../commands/config.js';
 import { EXIT, Failure, UsageError } from '../exit.js';
+import type { Output } from '../output.js';
 import { readInput, withClient } from './client.js';
 
 const TEXT = 'text/plain; charset=utf-8';
 const JSON_TYPE = 'application/json';
 
 export async function get(given: GivenFor<typeof descriptions.get>): Promise<number> {
-  const [key = ''] = given.arguments;
+  const [key = '', ...others] = given.arguments;
   const { wait: waitMs = 0 } = given.values;
+  if (others.length > 0) return getMany(given);
   const found = await withClient(given, async (postern): Promise<ConfigValue | undefined> => {
     const timer = new AbortController();
     const timeout = Number.isFinite(waitMs) ? setTimeout(() => timer.abort(), waitMs) : undefined;
@@ -26,6 +28,41 @@ export async function get(given: GivenFor<typeof descriptions.get>): Promise<num
   if (given.output.json) given.output.result(asJson(found), () => '');
   else given.output.bytes(bytesOf(found));
   return EXIT.ok;
+}
+
+/** One line of JSON each, whether `--json` is given or not: values may have lines of their own. */
+async function getMany(given: GivenFor<typeof descriptions.get>): Promise<number> {
+  const keys = given.arguments;
+  if (given.values.wait !== undefined) throw new UsageError('--wait waits for one KEY only');
+  const found = await withClient(given, (postern) => postern.config.readMany(keys));
+  for (const [i, key] of keys.entries()) {
+    const value = found[i];
+    printLine(given.output, value === undefined ? { key, exists: false } : asJson(value));
+  }
+  return found.includes(undefined) ? EXIT.refused : EXIT.ok;
+}
+
+/** As the gateway shows them, so that what is no JSON comes back byte by byte. */
+export async function exportKeys(given: GivenFor<typeof descriptions.exportKeys>): Promise<number> {
+  const [prefix] = given.arguments;
+  return withClient(given, async (postern) => {
+    for (let pageToken: string | undefined; ;) {
+      const query = {
+        values: true,
+        ...(prefix !== undefined && { prefix }),
+        ...(pageToken !== undefined && { pageToken }),
+      };
+      const page = (await postern.request('GET /v1/config', { query })).body as Schemas['ConfigList'];
+      for (const { key, etag, contentType, value, valueBase64 } of page.items)
+        printLine(given.output, { key, etag, contentType, value, valueBase64 });
+      pageToken = page.nextPageToken;
+      if (pageToken === undefined) return EXIT.ok;
+    }
+  });
+}
+
+function printLine(output: Output, value: Readonly<Record<string, unknown>>): void {
+  output.raw(`${JSON.stringify(value)}\n`);
 }
 
 export async function put(given: GivenFor<typeof descriptions.put>): Promise<number> {
@@ -68,10 +105,11 @@ export function bytesOf({ value }: ConfigValue): Buffer {
 
 function asJson({ key, value, etag, contentType }: ConfigValue): Readonly<Record<string, unknown>> {
   const bytes = bytesOf({ key, value, etag, contentType });
-  const shown = contentType.startsWith(JSON_TYPE)
-    ? { value }
-    : contentType.startsWith('text/')
-      ? { value: bytes.toString() }
-      : { valueBase64: bytes.toString('base64') };
+  const shown =
+    contentType.startsWith(JSON_TYPE) && !Buffer.isBuffer(value)
+      ? { value }
+      : contentType.startsWith('text/')
+        ? { value: bytes.toString() }
+        : { valueBase64: bytes.toString('base64') };
   return { key, exists: true, contentType, etag, ...shown };
 }

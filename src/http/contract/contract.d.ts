@@ -1685,10 +1685,16 @@ export interface paths {
         };
         /**
          * List the keys of a prefix, or watch them
-         * @description In tree order: by name, level by level, each key before those below it; without their values. With
-         *     `Accept: text/event-stream` the answer is a stream of all keys that begin with `prefix`, at most 10 000. Beyond
+         * @description In tree order: by name, level by level, each key before those below it. With `values=true` each item also has
+         *     `value` or `valueBase64`, and a page ends after 64 keys, or where its values would have more than 1 048 576
+         *     bytes together. The values on one page are of one moment: what one transaction has written is shown entirely
+         *     or not at all, as far as the page has those keys. Two pages are of two moments, and a key that is created while
+         *     a page is read may be missing on it. The page then has an `ETag`; as long as it would be answered in the same
+         *     way, a request with that `If-None-Match` is answered with 304.
+         *
+         *     With `Accept: text/event-stream` the answer is a stream of all keys that begin with `prefix`, at most 10 000. Beyond
          *     that the stream ends with `problem`; it ends with the problem `overloaded` if the streams of this replica
-         *     together already watch as many keys as they may. `limit` and `pageToken` are then ignored.
+         *     together already watch as many keys as they may. `limit`, `pageToken` and `values` are then ignored.
          *
          *     | event | data |
          *     |---|---|
@@ -1710,6 +1716,33 @@ export interface paths {
          *     request is answered with its first outcome, as for `PUT /v1/config/{key}`. Scope: `use` on config.
          */
         post: operations["writeConfig"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/config/read": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Read several keys, as they were at one moment
+         * @description The values of up to 64 keys, whether they exist or not, in the order in which they are named. All of them are of
+         *     one moment, after the request was sent: what one transaction has written is shown entirely or not at all
+         *     (protocol C45). Together the values may have 1 048 576 bytes; more is refused with 413, and nothing is read.
+         *
+         *     Each item has its own `etag`, for a conditional write; a key that does not exist is written with `ifAbsent`. The
+         *     `ETag` of the answer stands for all of them: as long as none has changed, a request for the same keys in the
+         *     same order with that `If-None-Match` is answered with 304. To wait for a change, watch the keys
+         *     (`/v1/events`). Scope: `read` on config, for each key.
+         */
+        post: operations["readConfig"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2751,10 +2784,36 @@ export interface components {
             contentType: string;
             bytes: number;
             modifiedAt: components["schemas"]["Instant"];
+            value?: components["schemas"]["ConfigJsonValue"];
+            valueBase64?: components["schemas"]["ConfigBytesValue"];
         };
         ConfigList: {
             items: components["schemas"]["ConfigKeySummary"][];
             nextPageToken?: string;
+        };
+        /**
+         * @description The value, if its type is `application/json` and `POST /v1/config` would keep it as it is, apart from white space
+         *     and how its numbers are written. With `bytes` and `etag` of what is stored.
+         */
+        ConfigJsonValue: unknown;
+        /** @description Any other value in base64, also JSON that would not be read back the same, such as integers beyond 2^53. */
+        ConfigBytesValue: string;
+        ReadConfigRequest: {
+            keys: components["schemas"]["ConfigKey"][];
+        };
+        /** @description With `exists`, all that the list shows of a key, and its value. */
+        ReadConfigItem: {
+            key: components["schemas"]["ConfigKey"];
+            exists: boolean;
+            etag?: components["schemas"]["ConfigEtag"];
+            contentType?: string;
+            bytes?: number;
+            modifiedAt?: components["schemas"]["Instant"];
+            value?: components["schemas"]["ConfigJsonValue"];
+            valueBase64?: components["schemas"]["ConfigBytesValue"];
+        };
+        ReadConfig: {
+            items: components["schemas"]["ReadConfigItem"][];
         };
         WrittenKey: {
             key: components["schemas"]["ConfigKey"];
@@ -4570,6 +4629,10 @@ export interface components {
          * @example app/
          */
         ConfigPrefix: string;
+        /** @description Whether the items have their values. Pages are then shorter. */
+        ConfigValues: boolean;
+        /** @description With `values=true`: the ETag of this page that you have, or several of them. */
+        IfNoneMatchValues: string;
         /** @description `*`: write only if there is no such key. */
         IfNoneMatchAny: "*";
         /**
@@ -8453,6 +8516,8 @@ export interface operations {
                  * @example app/
                  */
                 prefix?: components["parameters"]["ConfigPrefix"];
+                /** @description Whether the items have their values. Pages are then shorter. */
+                values?: components["parameters"]["ConfigValues"];
                 /**
                  * @description `latest`, for one name, key, id or lease, shows everything that was acknowledged before the request was sent (it
                  *     is linearizable). A list may be behind for the seconds in which a leader of the ensemble has been replaced and
@@ -8472,6 +8537,8 @@ export interface operations {
                  * @example default
                  */
                 Namespace?: components["parameters"]["Namespace"];
+                /** @description With `values=true`: the ETag of this page that you have, or several of them. */
+                "If-None-Match"?: components["parameters"]["IfNoneMatchValues"];
                 /** @description The `id` of the last event you saw; the stream resumes with the current state. */
                 "Last-Event-ID"?: components["parameters"]["LastEventId"];
             };
@@ -8484,6 +8551,7 @@ export interface operations {
             200: {
                 headers: {
                     "Trace-Id": components["headers"]["TraceId"];
+                    ETag: components["headers"]["ETag"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -8504,6 +8572,7 @@ export interface operations {
                     "text/event-stream": components["schemas"]["EventStream"];
                 };
             };
+            304: components["responses"]["NotModified"];
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
@@ -8602,6 +8671,93 @@ export interface operations {
             406: components["responses"]["NotAcceptable"];
             409: components["responses"]["Conflict"];
             412: components["responses"]["PreconditionFailed"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    readConfig: {
+        parameters: {
+            query?: {
+                /**
+                 * @description `latest`, for one name, key, id or lease, shows everything that was acknowledged before the request was sent (it
+                 *     is linearizable). A list may be behind for the seconds in which a leader of the ensemble has been replaced and
+                 *     has not noticed. `stale` shows what the nearest server knows, and puts no load on the rest of the ensemble.
+                 */
+                consistency?: components["parameters"]["Consistency"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /**
+                 * @description The ETag you have, or several of them. As long as the state still has one of these, the answer is 304.
+                 * @example "4294967312"
+                 */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "keys": [
+                 *         "app/primary",
+                 *         "app/standby"
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["ReadConfigRequest"];
+            };
+        };
+        responses: {
+            /** @description One item per key, in order. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "key": "app/primary",
+                     *           "exists": true,
+                     *           "etag": "4294967312-3",
+                     *           "contentType": "application/json",
+                     *           "bytes": 14,
+                     *           "modifiedAt": "2026-01-31T09:30:00.000Z",
+                     *           "value": {
+                     *             "host": "db2"
+                     *           }
+                     *         },
+                     *         {
+                     *           "key": "app/standby",
+                     *           "exists": false
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ReadConfig"];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
             413: components["responses"]["TooLarge"];
             414: components["responses"]["UriTooLong"];
             415: components["responses"]["UnsupportedMediaType"];

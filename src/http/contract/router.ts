@@ -2,7 +2,7 @@
  * Maps method and path to an operation: a tree of path segments, built from the paths of the contract.
  *
  * A lookup costs one map access per segment, however many operations there are. A fixed segment wins over a parameter,
- * so `/v1/leases/self` is never the lease called "self". Names that clients choose (`{name}`) may equal a fixed
+ * so `/v1/leases/self` is never the lease called "self". What clients choose (`{name}`, `{key}`) may equal a fixed
  * segment, though: `POST /v1/locks/acquire` takes many locks, `GET /v1/locks/acquire` shows the lock "acquire".
  *
  * A parameter that the contract marks with `x-rest` takes all remaining segments: both `/v1/config/a/b` and
@@ -63,8 +63,8 @@ export class Router {
   }
 }
 
-/** The parameter whose values clients choose; ids are made here and never equal a fixed segment. */
-const CHOSEN = 'name';
+/** The parameters whose values clients choose; ids are made here and never equal a fixed segment. */
+const CHOSEN: readonly string[] = ['name', 'key'];
 
 /** A parameter and its value, after those before it in the path. */
 interface Bound {
@@ -87,7 +87,7 @@ function collectEnds(node: Node, segments: readonly string[], at: number, bound:
   }
   const fixed = node.fixed.get(segment);
   if (fixed !== undefined) collectEnds(fixed, segments, at + 1, bound, ends);
-  if (node.parameter === undefined || (fixed !== undefined && node.parameter.name !== CHOSEN)) return;
+  if (node.parameter === undefined || (fixed !== undefined && !CHOSEN.includes(node.parameter.name))) return;
   const { name, node: next, rest } = node.parameter;
   const value = rest ? segments.slice(at).join('/') : segment;
   collectEnds(next, segments, rest ? segments.length : at + 1, { name, value, before: bound }, ends);

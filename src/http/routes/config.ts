@@ -5,7 +5,7 @@ import { ABSENT, type ConfigObservers, type KeyState } from '../../recipes/confi
 import type { ConfigOperation } from '../../recipes/config/plan.js';
 import type { ConfigRecipe } from '../../recipes/config/recipe.js';
 import type { KeySummaries } from '../../recipes/config/summaries.js';
-import { listKeys, readKeyStale } from '../../recipes/config/view.js';
+import { listKeys, listValues, readKeyStale } from '../../recipes/config/view.js';
 import type { ConfigWriter } from '../../recipes/config/write.js';
 import type { Coordination } from '../../recipes/coordination.js';
 import { attemptOf, newAttempt, type Attempt } from '../../recipes/marks.js';
@@ -17,6 +17,7 @@ import type { Answer, EventStream, Exchange, Routes } from '../frame/exchange.js
 import { headerOf } from '../frame/call.js';
 import { batchOf } from './config-batch.js';
 import { describeKey, describeKeyState, prefixStream } from './config-streams.js';
+import { answerPage, readMany } from './config-values.js';
 import { conditionOf, etagsOf } from './shared/etag.js';
 import { guardOf } from './shared/guard.js';
 import { longPollOf, type LongPoll } from './shared/long-poll.js';
@@ -42,6 +43,7 @@ export function configRoutes({ watchables, context, recipes }: Building): Routes
     deleteConfig: (exchange) => routes.delete(exchange),
     listConfig: (exchange) => routes.list(exchange),
     writeConfig: (exchange) => routes.writeMany(exchange),
+    readConfig: (exchange) => readMany(exchange, context),
   };
 }
 
@@ -130,6 +132,10 @@ class ConfigRoutes {
     if (exchange.wantsEvents) return prefixStream(exchange, this.#observers, namespace, page);
     const stale = exchange.query['consistency'] === 'stale';
     const context = { ...this.#context, summaries: this.#summaries };
+    if (exchange.query['values'] === true) {
+      const { items, next } = await listValues(context, namespace, page, exchange.deadline, stale);
+      return answerPage(exchange, items, await sealedTokenOf(exchange, pageTokens, list, next));
+    }
     const { items, next } = await listKeys(context, namespace, page, exchange.deadline, stale);
     const token = await sealedTokenOf(exchange, pageTokens, list, next);
     const body: Schemas['ConfigList'] = { items: items.map(describeKey), ...token };

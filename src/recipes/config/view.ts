@@ -7,7 +7,8 @@ import { unless } from '../../zookeeper/errors.js';
 import type { Stat } from '../../zookeeper/operations.js';
 import type { Coordination } from '../coordination.js';
 import { decodeNode, type ConfigValue } from './entry.js';
-import type { KeySummaries, KeySummary } from './summaries.js';
+import { summaryOf, type KeySummaries, type KeySummary } from './summaries.js';
+import { READ_BYTES_MAX, READ_KEYS_MAX, readTogether } from './together.js';
 
 type Context = Pick<Coordination, 'control' | 'layout'>;
 
@@ -36,16 +37,19 @@ export async function readKeyStale(
 export async function listKeys(
   context: ListContext,
   namespace: string,
-  page: Page,
+  page: Page & { maxBytes?: number },
   deadline: number,
   stale: boolean,
 ): Promise<{ items: KeySummary[]; next: PageEnd | undefined }> {
+  const { maxBytes = Infinity } = page;
   const items: KeySummary[] = [];
+  let bytes = 0;
   if (!stale) await context.control.sync(context.layout.config(namespace), deadline);
   let looked = 0;
   let end: PageEnd | undefined;
   await walkKeys(context, namespace, { ...page, prefixes: [page.prefix] }, deadline, (key, summary) => {
-    if (summary !== undefined && items.length === page.limit) {
+    bytes += summary?.bytes ?? 0;
+    if (summary !== undefined && (items.length === page.limit || (items.length > 0 && bytes > maxBytes))) {
       // Not the last key read: the caller may not be allowed to know it.
       end = { at: items.at(-1)?.key as string, secret: false };
       return false;
@@ -57,6 +61,40 @@ export async function listKeys(
     return false;
   });
   return { items, next: end };
+}
+
+export interface KeyWithValue {
+  summary: KeySummary;
+  value: ConfigValue;
+}
+
+/**
+ * As `listKeys`, with the values, all of one moment after the keys were listed: what has been deleted meanwhile is left
+ * out. A page ends early where it would have too many values, or too large ones.
+ */
+export async function listValues(
+  context: ListContext,
+  namespace: string,
+  page: Page,
+  deadline: number,
+  stale: boolean,
+): Promise<{ items: KeyWithValue[]; next: PageEnd | undefined }> {
+  const limited = { ...page, limit: Math.min(page.limit, READ_KEYS_MAX), maxBytes: READ_BYTES_MAX };
+  const { items, next } = await listKeys(context, namespace, limited, deadline, stale);
+  let keys = items.map(({ key }) => key);
+  for (;;) {
+    // Behind the `sync` of the list.
+    const values = await readTogether(context, { namespace, keys, deadline, stale: true });
+    if (values !== undefined) {
+      const found = keys.flatMap((key, i) => {
+        const value = values[i];
+        return value === undefined ? [] : [{ summary: summaryOf(key, value), value }];
+      });
+      const at = keys.at(-1);
+      return { items: found, next: at === undefined || keys.length === items.length ? next : { at, secret: false } };
+    }
+    keys = keys.slice(0, Math.ceil(keys.length / 2)); // they have grown since; a single one always fits
+  }
 }
 
 export interface Walk {

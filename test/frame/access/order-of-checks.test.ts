@@ -91,6 +91,7 @@ describe('with a key for some names', () => {
       'configureQueue',
       'createTransaction',
       'joinTransaction',
+      'readConfig',
       'redriveQueue',
       'voteInTransaction',
       'writeConfig',

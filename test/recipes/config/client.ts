@@ -25,6 +25,15 @@ export function write(client: Client, operations: unknown, headers: Record<strin
   return client.call('POST', '/v1/config', { body: { operations }, headers });
 }
 
+/** Several keys at one moment. */
+export function readTogether(
+  client: Client,
+  keys: readonly string[],
+  headers: Record<string, string> = {},
+): Promise<Reply> {
+  return client.call('POST', '/v1/config/read', { body: { keys }, headers });
+}
+
 /** Puts, and fails the test when that is refused. @returns the ETag, with its quotes */
 export async function etagOfPut(client: Client, key: string, value: string, options?: KeyOptions): Promise<string> {
   const { status, headers, body } = await put(client, key, value, options);
