@@ -28,6 +28,7 @@ export const LIMITS = [
   'bodies',
   'answers',
   'ahead',
+  'watched',
 ] as const;
 export const ATTACH_REASONS = ['new', 'moved', 'evicted', 'overdue'] as const;
 /** Operations on messages; `expire` ends a claim whose time is over. */

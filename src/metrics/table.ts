@@ -210,7 +210,7 @@ export const TABLE = {
 
   limitRefusalsTotal: counter({
     name: 'postern_limit_refusals_total',
-    help: 'Requests refused by a limit of this replica (waiters, bodies, answers; ahead: connections closed), of a principal in it (requests, waits, streams, leases, bodies, answers, ahead), or of a lease (holds).',
+    help: 'Requests refused by a limit of this replica (waiters, bodies, answers, watched; ahead: connections closed), of a principal in it (requests, waits, streams, leases, bodies, answers, ahead, watched), or of a lease (holds).',
     labels: { limit: LIMITS },
   }),
 

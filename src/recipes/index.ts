@@ -15,7 +15,9 @@ import { transactionRecipe } from './transaction/recipe.js';
 export type Recipes = ReturnType<typeof makeRecipes>;
 
 export function makeRecipes(context: Coordination, options: RecipeOptions) {
-  const watched = new Watched(options.config.maxWatchedKeys);
+  const watched = new Watched(options.config.maxWatchedKeys, () =>
+    context.metrics.limitRefusalsTotal.inc({ limit: 'watched' }),
+  );
   return {
     line: lineRecipe(context, options),
     group: groupRecipe(context, options),

@@ -24,8 +24,8 @@ const MAX_PATH_BYTES = 700_000;
 const MAX_NAMES = 100_000;
 /** A round of housekeeping asks some ten things about each of them. */
 const MAX_NAMESPACES = 10_000;
-/** About 300 bytes each. */
-const MAX_WATCHED_KEYS = 100_000;
+/** A name takes about 4 KB, a key under a prefix 300 bytes. */
+const MAX_WATCHED_KEYS = 50_000;
 const REQUEST_TIMEOUT_MS = 10 * SECOND;
 /** Longer than a participant that was told nothing takes to come back and ask. */
 const TRANSACTION_HISTORY_MS = 24 * HOUR;
@@ -209,7 +209,7 @@ export const LIMITS = {
     {
       env: 'POSTERN_MAX_WATCHED_KEYS',
       sentence:
-        'How many names, and configuration keys under prefixes, all streams of this replica may watch together; a single stream watches at most 10 000.',
+        'How many names, and configuration keys under prefixes, all streams of this replica may watch together, of which those of one principal may have half; a single stream watches at most 10 000.',
     },
     { fallback: MAX_WATCHED_KEYS, min: 1, max: 10_000_000 },
   ),

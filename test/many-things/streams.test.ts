@@ -158,11 +158,12 @@ describe('what a stream may tell of', () => {
   });
 
   it('is bounded for the replica, and what an ended stream watched is free again', async () => {
-    await using replica = await startReplica({ settings: { POSTERN_MAX_WATCHED_KEYS: '3' } });
+    // Half of it for one principal; each prefix counts, too.
+    await using replica = await startReplica({ settings: { POSTERN_MAX_WATCHED_KEYS: '8' } });
     for (const name of ['a1', 'a2', 'b1', 'b2']) await add(replica, name);
     {
       await using all = await open(replica, 'counter:*');
-      expect(await all.next()).toMatchObject({ event: 'problem', data: { code: 'overloaded', maxThings: 3 } });
+      expect(await all.next()).toMatchObject({ event: 'problem', data: { code: 'overloaded', maxWatchedKeys: 4 } });
     }
     await using some = await open(replica, 'counter:a*');
     expect(thingsIn(await some.next())).toHaveLength(2);

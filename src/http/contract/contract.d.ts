@@ -2498,7 +2498,7 @@ export interface paths {
         /**
          * Watch many things in one stream
          * @description A stream of server-sent events about every thing that `watch` names. `state` comes first, with all of them
-         *     (`items`); then `changed` after each change, and `gone` when something that a list named is in use no more. `data`
+         *     (`items`), or as many as fit into 256 KiB: `more` says how many follow as `changed`, at once; then `changed` after each change, and `gone` when something that a list named is in use no more. `data`
          *     has `kind`, `name`, and, except in `gone`, `state`: what the stream of that one thing has as its data. Keys that a
          *     prefix names come without their values, as in the stream of `GET /v1/config`.
          *
@@ -2506,7 +2506,9 @@ export interface paths {
          *     in use, at most a few times a second. `id` is the time at the replica: with `Last-Event-ID`, `state` has it as
          *     `gapSince`, and what changed since then is told only as the present state. What is not known within five
          *     seconds is left out of `state`, and follows as `changed`. The stream ends with `reconnect` after `maxMs`, or when
-         *     the replica shuts down. It has at most 10 000 things.
+         *     the replica shuts down. It has at most 10 000 things. They count towards what the streams of one principal may
+         *     watch together at a replica, with `limit` `maxWatchedKeys`: beyond that the answer is 503 `overloaded`, or, where
+         *     it takes a look at the names first, the event `problem`. That says with `retry` when to come again.
          *
          *     Scope: `read` on each thing that is named; on any thing of a kind for a prefix, which leaves out the names that
          *     the caller may not read.
@@ -3616,8 +3618,14 @@ export interface components {
             maxNamespaces?: number;
             /** @description For `too-many-names`, how many there are. */
             names?: number;
-            /** @description How many keys one request may read, or all streams of a replica may watch together. */
+            /** @description How many keys one request may read, or a stream of a prefix may watch. */
             maxKeys?: number;
+            /** @description How many things one stream may watch. */
+            maxThings?: number;
+            /** @description How many entries `watch` may have. */
+            maxEntries?: number;
+            /** @description How many things the streams of this principal, or all of them, may watch together at this replica. */
+            maxWatchedKeys?: number;
             /** @description For `too-large`, how many bytes it has. */
             bytes?: number;
             /** @description How many messages of the queue are not due yet. */
@@ -10712,7 +10720,7 @@ export interface operations {
                 /**
                  * @description What to watch, separated by commas: `kind:name`, or `kind:prefix*` for all names that begin so. The kinds are
                  *     `lock`, `rwlock`, `semaphore`, `election`, `group`, `barrier`, `double-barrier`, `queue`, `counter` and
-                 *     `config`.
+                 *     `config`. At most 256 entries; what is given twice, or covered by a shorter prefix, is watched once.
                  * @example lock:backup,election:*,config:app/*
                  */
                 watch: string;

@@ -10,7 +10,8 @@
  * A comment goes out when there is nothing else to say, so that proxies keep the connection and a dead one is noticed.
  */
 import type { ServerResponse } from 'node:http';
-import { SECOND, type EndReason } from '../../time.js';
+import { PosternError } from '../../errors.js';
+import { MINUTE, SECOND, type EndReason } from '../../time.js';
 import { BROWSER_HEADERS } from './answer.js';
 import type { ByteShare } from './bytes-at-once.js';
 import type { EventSink, EventStream, ServerEvent, StreamEnd } from './exchange.js';
@@ -29,6 +30,8 @@ export const STREAM_TUNING: StreamTuning = {
   cutOffGraceMs: SECOND,
 };
 
+/** Browsers open a stream again by themselves, after some seconds unless they are told when. */
+const REFUSED_RETRY_MS = MINUTE;
 /** Readers of a draining replica reconnect at random moments within this time, and not all at once. */
 const RECONNECT_SPREAD_MS = 2 * SECOND;
 
@@ -71,7 +74,7 @@ export async function serveEvents(
     sink.openFor(Math.min(stream.maxMs ?? options.maxMs, options.maxMs));
     await stream.events(sink);
   } catch (error) {
-    sink.send({ event: 'problem', data: options.explain(error) });
+    sink.send({ event: 'problem', data: options.explain(error), retryMs: retryMsOf(error) });
   } finally {
     sink.close();
   }
@@ -141,8 +144,8 @@ class Sink implements EventSink {
     if (reason === 'refused') {
       this.#response.end(format({ event: 'problem', data: this.#options.refusal() }));
     } else if (reason !== 'client-gone') {
-      const retry = reason === 'draining' ? `retry: ${Math.ceil(Math.random() * RECONNECT_SPREAD_MS)}\n` : '';
-      this.#response.end(retry + format({ event: 'reconnect', data: { reason } }));
+      const retryMs = reason === 'draining' ? Math.ceil(Math.random() * RECONNECT_SPREAD_MS) : undefined;
+      this.#response.end(format({ event: 'reconnect', data: { reason }, retryMs }));
     }
     this.#controller.abort(reason);
   }
@@ -166,6 +169,13 @@ class Sink implements EventSink {
   }
 }
 
-function format({ event, data, id }: ServerEvent): string {
-  return `event: ${event}\n${id === undefined ? '' : `id: ${id}\n`}data: ${JSON.stringify(data)}\n\n`;
+function format({ event, data, id, retryMs }: ServerEvent): string {
+  const retry = retryMs === undefined ? '' : `retry: ${retryMs}\n`;
+  return `${retry}event: ${event}\n${id === undefined ? '' : `id: ${id}\n`}data: ${JSON.stringify(data)}\n\n`;
+}
+
+/** As `Retry-After` would say it; and what stays refused is asked for again seldom. */
+function retryMsOf(error: unknown): number | undefined {
+  if (!(error instanceof PosternError)) return undefined;
+  return error.retryable ? error.retryAfterSeconds && error.retryAfterSeconds * SECOND : REFUSED_RETRY_MS;
 }

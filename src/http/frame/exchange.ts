@@ -100,6 +100,8 @@ export interface ServerEvent {
   readonly event: string;
   readonly data: unknown;
   readonly id?: string | undefined;
+  /** When readers that reconnect by themselves may, ms. */
+  readonly retryMs?: number | undefined;
 }
 
 export interface EventSink {

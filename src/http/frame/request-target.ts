@@ -5,7 +5,8 @@
 import { BrokenRulesError, PosternError } from '../../errors.js';
 
 /**
- * Longer targets get 414. The longest target of the contract, with every character of its names encoded, is far below.
+ * Longer targets get 414. Every target of the contract is far below, also with every character of its names encoded,
+ * except `watch` of many things: its 8 000 characters fit if they are sent as they are.
  */
 export const TARGET_BYTES_MAX = 8192;
 

@@ -26,19 +26,24 @@ export function prefixStream(
   const isOurs = (key: string): boolean => key.startsWith(prefix) && shows(key);
   return subscribedStream(exchange, (sink, fail) => {
     let first = true;
-    return observers.subscribePrefix(namespace, prefix, ({ etag, keys, changes, refused }) => {
-      if (refused !== undefined && refused.prefix === prefix) return fail(refused.error);
-      if (first) {
-        const items = [...keys.values()].filter(({ key }) => isOurs(key)).map(describeKey);
-        sink.send({ event: 'state', id: etag, data: { prefix, items } });
-      } else
-        for (const { key, now } of changes) {
-          if (!isOurs(key)) continue;
-          if (now === undefined) sink.send({ event: 'deleted', id: etag, data: { key } });
-          else sink.send({ event: 'changed', id: etag, data: describeKey(now) });
-        }
-      first = false;
-    });
+    return observers.subscribePrefixes(
+      namespace,
+      [prefix],
+      exchange.principal.id,
+      ({ etag, keys, changes, refused }) => {
+        if (refused !== undefined) return fail(refused);
+        if (first) {
+          const items = [...keys.values()].filter(({ key }) => isOurs(key)).map(describeKey);
+          sink.send({ event: 'state', id: etag, data: { prefix, items } });
+        } else
+          for (const { key, now } of changes) {
+            if (!isOurs(key)) continue;
+            if (now === undefined) sink.send({ event: 'deleted', id: etag, data: { key } });
+            else sink.send({ event: 'changed', id: etag, data: describeKey(now) });
+          }
+        first = false;
+      },
+    );
   });
 }
 

@@ -9,14 +9,19 @@
  * (`recipes/observing`). The rights of the caller are checked for each name before it is told of, so that the stream
  * ends when its credential may read one of them no more.
  */
-import { InvalidError } from '../../errors.js';
+import { BrokenRulesError, InvalidError } from '../../errors.js';
 import { DEFAULT_NAMESPACE } from '../../leases/layout.js';
 import type { Leases } from '../../leases/leases.js';
+import { coverOf, prefixIn } from '../../prefixes.js';
 import type { ConfigObservers } from '../../recipes/config/observers.js';
+import type { KeySummary } from '../../recipes/config/summaries.js';
+import { parentKeyOf } from '../../recipes/config/view.js';
 import type { NamesRecipe } from '../../recipes/names/recipe.js';
+import type { Work } from '../../recipes/observing/turns.js';
 import type { EventStream, Exchange, Handler, Routes } from '../frame/exchange.js';
 import { describeKey } from './config-streams.js';
-import { ManyThings, type Thing } from './many-things.js';
+import { AT_ONCE, ListWalk } from './list-walk.js';
+import { ManyThings, THINGS_MAX, type Thing } from './many-things.js';
 import type { Building } from './shared/serving.js';
 import { subscribedStream } from './shared/state-stream.js';
 import { namespaceOf } from './shared/subject.js';
@@ -28,9 +33,23 @@ const NAME = /^(?!\.{1,2}$)[A-Za-z0-9._~-]{1,200}$/;
 const PREFIX = /^[A-Za-z0-9._~-]{0,200}$/;
 const KEY_PREFIX = /^[A-Za-z0-9._~/-]{0,1024}$/;
 
+/** So many entries cost no more than some milliseconds, and more would hardly fit into a request target. */
+const ENTRIES_MAX = 256;
+
 /** One thing, or all whose names begin with something. */
 interface Entry extends Thing {
   readonly isPrefix: boolean;
+}
+
+/** The names in one directory that begin with one of the prefixes, of which none covers another (`coverOf`). */
+interface List {
+  readonly kind: string;
+  readonly prefixes: readonly string[];
+}
+
+interface Wanted {
+  readonly named: readonly Thing[];
+  readonly lists: readonly List[];
 }
 
 interface Asked {
@@ -57,7 +76,7 @@ export function eventRoutes(building: Building): Routes {
   const streams = new Streams(building);
   return {
     watchMany: async (exchange) =>
-      streams.open(exchange, exchange.namespace ?? DEFAULT_NAMESPACE, entriesOf(exchange, watchables)),
+      streams.open(exchange, exchange.namespace ?? DEFAULT_NAMESPACE, wantedOf(exchange, watchables)),
   };
 }
 
@@ -87,32 +106,51 @@ class Streams {
   async openList(exchange: Exchange, kind: string): Promise<EventStream> {
     const { prefix = '' } = exchange.query as { prefix?: string };
     const namespace = await namespaceOf(exchange, this.#leases);
-    return this.open(exchange, namespace, [{ kind, name: prefix, isPrefix: true }]);
+    return this.open(exchange, namespace, { named: [], lists: [{ kind, prefixes: [prefix] }] });
   }
 
-  open(exchange: Exchange, namespace: string, entries: readonly Entry[]): EventStream {
-    for (const { kind, name, isPrefix } of entries)
-      exchange.authorize('read', namespace, isPrefix ? { kind } : { kind, name });
-    return subscribedStream(exchange, (sink, fail) => {
-      const things = new ManyThings(sink, this.#names.watched, fail);
-      const asked = { things, exchange, namespace };
-      const subscriptions = entries.map((entry) => this.#watch(asked, entry));
-      things.listed();
+  open(exchange: Exchange, namespace: string, wanted: Wanted): EventStream {
+    const { named, lists } = wanted;
+    for (const thing of named) exchange.authorize('read', namespace, thing);
+    for (const { kind } of lists) exchange.authorize('read', namespace, { kind });
+    const { watched, turns } = this.#names;
+    const principal = exchange.principal.id;
+    const refused = watched.refusal(principal, named.length + countPrefixes(lists));
+    if (refused !== undefined) throw refused;
+    return subscribedStream(exchange, (sink, onFail) => {
+      const things = new ManyThings({ sink, share: watched.share(principal), turns, onFail });
+      const stops: (() => void)[] = [];
+      things.run(this.#begin({ things, exchange, namespace }, wanted, stops));
       return () => {
-        for (const unsubscribe of subscriptions) unsubscribe?.();
+        for (const stop of stops) stop();
         things.close();
       };
     });
   }
 
-  #watch(asked: Asked, entry: Entry): (() => void) | undefined {
-    if (!entry.isPrefix) this.#watchOne(asked, entry, true);
-    else return entry.kind === CONFIG ? this.#watchKeys(asked, entry.name) : this.#watchNames(asked, entry);
+  /** @param stops gets what ends the subscriptions to lists */
+  *#begin(asked: Asked, { named, lists }: Wanted, stops: (() => void)[]): Work {
+    const { things } = asked;
+    // Each prefix counts as a thing, too.
+    if (!things.take(named.length + countPrefixes(lists))) return;
+    for (const thing of named) {
+      if (things.isClosed) return;
+      this.#watchOne(asked, thing, true);
+      yield;
+    }
+    for (const list of lists) {
+      if (things.isClosed) return;
+      // Things that are named are told of also while they are not in use, so the lists leave them out.
+      const left = new Set(named.filter(({ kind }) => kind === list.kind).map(({ name }) => name));
+      stops.push(list.kind === CONFIG ? this.#watchKeys(asked, list, left) : this.#watchNames(asked, list, left));
+      yield;
+    }
+    things.listed();
   }
 
   /** @param always tell of it also while it is not in use */
-  #watchOne({ things, namespace }: Asked, { kind, name }: Thing, always: boolean): boolean {
-    return things.watch({ kind, name }, (tell) =>
+  #watchOne({ things, namespace }: Asked, { kind, name }: Thing, always: boolean): void {
+    things.watch({ kind, name }, (tell) =>
       this.#of(kind).subscribe(namespace, name, ({ etag, state, inUse }) =>
         tell(state !== undefined && (always || inUse) ? { etag, state } : undefined),
       ),
@@ -120,46 +158,65 @@ class Streams {
   }
 
   /** The names in a directory, and what each is of: those that come are watched, and those that go are no more. */
-  #watchNames(asked: Asked, { kind, name: prefix }: Entry): () => void {
+  #watchNames(asked: Asked, { kind, prefixes }: List, left: ReadonlySet<string>): () => void {
     const { things, exchange, namespace } = asked;
     const path = this.#of(kind).pathOf(namespace, 'any');
     const directory = path.slice(0, path.lastIndexOf('/'));
-    /** Those that are watched for this list alone. */
-    const watched = new Set<string>();
-    let isFirst = true;
-    things.lists();
-    return this.#names.observers.subscribe({ path: directory }, ({ names }) => {
-      for (const name of watched) {
-        if (names.has(name)) continue;
-        watched.delete(name);
-        things.forget({ kind, name });
-      }
+    let present: ReadonlySet<string> | undefined;
+    const isNew = (name: string): boolean =>
+      present?.has(name) === true &&
+      exchange.allows('read', namespace, { kind, name }) &&
+      !things.watches({ kind, name });
+    const watchNew = this.#watchNew.bind(this, asked, kind);
+    const walk = new ListWalk(things, function* (names) {
+      const found: string[] = [];
+      let looked = 0;
       for (const name of names) {
-        if (!name.startsWith(prefix) || !exchange.allows('read', namespace, { kind, name })) continue;
-        if (watched.has(name) || !this.#watchOne(asked, { kind, name }, false)) continue;
-        watched.add(name);
-        exchange.authorize('read', namespace, { kind, name });
+        if (looked++ % AT_ONCE === 0) yield;
+        if (prefixIn(prefixes, name) === undefined || left.has(name)) continue;
+        if (present?.has(name) !== true) things.forget({ kind, name });
+        else if (isNew(name)) found.push(name);
+        // More than there is room for already: none of them is watched.
+        if (found.length > THINGS_MAX) break;
       }
-      if (isFirst) things.listed();
-      isFirst = false;
+      yield* watchNew(found);
+    });
+    return this.#names.observers.subscribe({ path: directory }, ({ names, changed }) => {
+      walk.add(present === undefined ? names : changed);
+      present = names;
     });
   }
 
+  *#watchNew(asked: Asked, kind: string, names: readonly string[]): Work {
+    const { things, exchange, namespace } = asked;
+    if (!things.take(names.length)) return;
+    for (const name of names) {
+      exchange.authorize('read', namespace, { kind, name });
+      this.#watchOne(asked, { kind, name }, false);
+      yield;
+    }
+  }
+
   /** Keys are told without their values, as in the stream of their list. */
-  #watchKeys({ things, exchange, namespace }: Asked, prefix: string): () => void {
+  #watchKeys({ things, exchange, namespace }: Asked, { prefixes }: List, left: ReadonlySet<string>): () => void {
     const isShown = (key: string): boolean =>
-      key.startsWith(prefix) && exchange.allows('read', namespace, { kind: CONFIG, name: key });
-    let isFirst = true;
-    things.lists();
-    return this.#config.subscribePrefix(namespace, prefix, ({ keys, changes, refused }) => {
-      if (refused !== undefined && refused.prefix === prefix) return things.fail(refused.error);
-      const told = isFirst ? [...keys.values()].map((now) => ({ key: now.key, now })) : changes;
-      for (const { key, now } of told) {
-        if (!isShown(key) || things.watches({ kind: CONFIG, name: key })) continue;
-        things.tell({ kind: CONFIG, name: key }, now && { etag: now.etag, state: describeKey(now) });
+      prefixIn(prefixes, key) !== undefined &&
+      !left.has(key) &&
+      exchange.allows('read', namespace, { kind: CONFIG, name: key });
+    let present: ReadonlyMap<string, KeySummary> | undefined;
+    const walk = new ListWalk(things, function* (names) {
+      let looked = 0;
+      for (const name of names) {
+        if (looked++ % AT_ONCE === 0) yield;
+        if (!isShown(name)) continue;
+        const now = present?.get(name);
+        things.tell({ kind: CONFIG, name }, now && { etag: now.etag, state: describeKey(now) });
       }
-      if (isFirst) things.listed();
-      isFirst = false;
+    });
+    return this.#config.subscribePrefixes(namespace, prefixes, exchange.principal.id, ({ keys, changes, refused }) => {
+      if (refused !== undefined) return things.fail(refused);
+      walk.add(present === undefined ? keys.keys() : changes.map(({ key }) => key));
+      present = keys;
     });
   }
 
@@ -168,12 +225,38 @@ class Streams {
   }
 }
 
+function countPrefixes(lists: readonly List[]): number {
+  return lists.reduce((sum, { prefixes }) => sum + prefixes.length, 0);
+}
+
 /** @throws InvalidError */
-function entriesOf({ query }: Exchange, watchables: Watchables): Entry[] {
+function wantedOf({ query }: Exchange, watchables: Watchables): Wanted {
   const { watch } = query as { watch: string };
-  const entries = watch.split(',').map((text) => entryOf(text, watchables));
-  // Things that are named are told of also while they are not in use, so their lists leave them out.
-  return [...entries.filter(({ isPrefix }) => !isPrefix), ...entries.filter(({ isPrefix }) => isPrefix)];
+  const texts = watch.split(',');
+  if (texts.length > ENTRIES_MAX) throw tooManyEntries(texts.length);
+  const entries = [...new Set(texts)].map((text) => entryOf(text, watchables));
+  const named = entries.filter(({ isPrefix }) => !isPrefix);
+  const kinds = new Set(entries.filter(({ isPrefix }) => isPrefix).map(({ kind }) => kind));
+  const lists = [...kinds].flatMap((kind) => {
+    const prefixes = coverOf(entries.filter((one) => one.isPrefix && one.kind === kind).map(({ name }) => name));
+    return kind === CONFIG ? inDirectories(prefixes) : [{ kind, prefixes }];
+  });
+  return { named, lists };
+}
+
+/** Keys are watched by directory. */
+function inDirectories(prefixes: readonly string[]): List[] {
+  const directories = new Map<string, string[]>();
+  for (const prefix of prefixes) {
+    const directory = parentKeyOf(prefix);
+    directories.set(directory, [...(directories.get(directory) ?? []), prefix]);
+  }
+  return [...directories.values()].map((those) => ({ kind: CONFIG, prefixes: those }));
+}
+
+function tooManyEntries(count: number): BrokenRulesError {
+  const detail = `watch has ${count} entries; it may have at most ${ENTRIES_MAX}.`;
+  return new BrokenRulesError('query', [{ field: 'watch', detail }], { maxEntries: ENTRIES_MAX });
 }
 
 function entryOf(text: string, watchables: Watchables): Entry {

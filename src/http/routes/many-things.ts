@@ -1,20 +1,24 @@
 /**
- * What one reader is told of many things: all of them in one event as soon as every state is known, then each change.
+ * What one reader is told of many things: all of them at first, as soon as every state is known, then each change.
  *
  *   subscriptions ─▶ `tell` ─▶ pending, the newest of each thing ─▶ as the reader takes them
  *
- * A reader that does not keep up misses states in between, and what waits for it is bounded by the number of things.
+ * `state` has what fits into one event, and the rest follows as `changed`. A reader that does not keep up misses states
+ * in between, and what waits for it is bounded by the number of things.
  */
-import { BrokenRulesError, PosternError } from '../../errors.js';
-import type { Watched } from '../../recipes/observing/watched.js';
+import { BrokenRulesError, type PosternError } from '../../errors.js';
+import type { Turns, Work } from '../../recipes/observing/turns.js';
+import type { WatchedShare } from '../../recipes/observing/watched.js';
 import { instant } from '../../time.js';
 import type { EventSink } from '../frame/exchange.js';
 import type { Told } from './shared/watchable.js';
 
 /** What is not known by then follows as a change: nobody tells of a node that another program has put in the way. */
 const BEGIN_MS = 5_000;
-/** So many states are sent at the beginning of a stream: some megabytes. */
+/** So many states are sent at the beginning of a stream. */
 export const THINGS_MAX = 10_000;
+/** So many characters of states are sent in one event; the first of them may be longer, as in its own stream. */
+const STATE_MAX = 256 * 1024;
 
 export interface Thing {
   readonly kind: string;
@@ -24,31 +28,56 @@ export interface Thing {
 /** Undefined: there is none, or none any more. */
 type State = Pick<Told, 'etag' | 'state'> | undefined;
 
+export interface ManyThingsOptions {
+  readonly sink: EventSink;
+  /** In which each subscription counts. */
+  readonly share: WatchedShare;
+  /** In which subscriptions begin and end. */
+  readonly turns: Turns;
+  /** Called at most once: the stream ends with this problem. */
+  readonly onFail: (error: Error) => void;
+}
+
 export class ManyThings {
-  /** Ends the stream with a problem. */
-  readonly fail: (error: Error) => void;
-  readonly #sink: EventSink;
-  readonly #watched: Watched;
+  readonly #options: ManyThingsOptions;
   /** Of those whose names are not known yet, one of which is the set-up itself. */
   #unlisted = 1;
   /** Things whose first state is not known yet. */
   readonly #awaited = new Set<string>();
   readonly #subscriptions = new Map<string, () => void>();
+  /** Things taken from the share, whether they are subscribed to yet or not. */
+  #taken = 0;
   /** The ETags of what the reader knows, or is about to be told. */
   readonly #known = new Map<string, string>();
   readonly #pending = new Map<string, Thing & { state: State }>();
   #hasBegun = false;
-  readonly #latest = setTimeout(() => this.#begin(), BEGIN_MS);
+  #isLate = false;
+  readonly #latest = setTimeout(() => {
+    this.#isLate = true;
+    this.#flush();
+  }, BEGIN_MS);
   #isResting = false;
   #isClosed = false;
 
-  /**
-   * @param watched what all streams watch, in which each subscription counts
-   */
-  constructor(sink: EventSink, watched: Watched, fail: (error: Error) => void) {
-    this.#sink = sink;
-    this.#watched = watched;
-    this.fail = fail;
+  constructor(options: ManyThingsOptions) {
+    this.#options = options;
+  }
+
+  /** Nothing more is told. */
+  get isClosed(): boolean {
+    return this.#isClosed;
+  }
+
+  /** Ends the stream with a problem. */
+  fail(error: Error): void {
+    if (this.#isClosed) return;
+    this.close();
+    this.#options.onFail(error);
+  }
+
+  /** Does a piece of work for the stream, which fails if that throws. */
+  run(work: Work): void {
+    this.#options.turns.add(work, (error) => this.fail(error));
   }
 
   /** One more list of names has to be known before anything is told; call `listed` when it is. */
@@ -62,20 +91,28 @@ export class ManyThings {
   }
 
   /**
-   * @param subscribe calls back with each state until the function that it returns is called
-   * @returns whether it was not watched before, and is now
+   * Makes room for so many more things, or fails the stream before any of them costs anything.
+   * @returns whether there is room; call `watch` for each of them
    */
-  watch(thing: Thing, subscribe: (tell: (state: State) => void) => () => void): boolean {
+  take(count: number): boolean {
+    if (this.#isClosed) return false;
+    const refused = this.#taken + count > THINGS_MAX ? tooManyThings() : this.#options.share.take(count);
+    if (refused === undefined) this.#taken += count;
+    else this.fail(refused);
+    return refused === undefined;
+  }
+
+  /**
+   * @param thing there is room for it (`take`), and it is not watched yet
+   * @param subscribe calls back with each state until the function that it returns is called
+   */
+  watch(thing: Thing, subscribe: (tell: (state: State) => void) => () => void): void {
     const key = keyOf(thing);
-    if (this.#isClosed || this.#subscriptions.has(key)) return false;
-    if (this.#subscriptions.size >= THINGS_MAX) return this.#refuse(tooManyThings());
-    if (!this.#watched.take(1, 0)) return this.#refuse(tooManyWatched(this.#watched.max));
-    // Overwritten below: the first call may come before `subscribe` has returned.
-    this.#subscriptions.set(key, () => undefined);
     if (!this.#hasBegun) this.#awaited.add(key);
-    const unsubscribe = subscribe((state) => this.tell(thing, state));
-    this.#subscriptions.set(key, unsubscribe);
-    return true;
+    this.#subscriptions.set(
+      key,
+      subscribe((state) => this.tell(thing, state)),
+    );
   }
 
   /** Whether it has a subscription of its own. */
@@ -87,10 +124,11 @@ export class ManyThings {
   forget(thing: Thing): void {
     const key = keyOf(thing);
     const unsubscribe = this.#subscriptions.get(key);
-    if (unsubscribe === undefined) return;
+    if (this.#isClosed || unsubscribe === undefined) return;
     unsubscribe();
     this.#subscriptions.delete(key);
-    this.#watched.take(0, 1);
+    this.#taken -= 1;
+    this.#options.share.give(1);
     this.tell(thing, undefined);
   }
 
@@ -102,6 +140,7 @@ export class ManyThings {
     if (known !== state?.etag) {
       if (state === undefined) this.#known.delete(key);
       else this.#known.set(key, state.etag);
+      if (this.#known.size > THINGS_MAX) return this.fail(tooManyThings());
       this.#pending.set(key, { ...thing, state });
     }
     this.#flush();
@@ -111,20 +150,53 @@ export class ManyThings {
     if (this.#isClosed) return;
     this.#isClosed = true;
     clearTimeout(this.#latest);
-    for (const unsubscribe of this.#subscriptions.values()) unsubscribe();
-    this.#watched.take(0, this.#subscriptions.size);
+    this.#pending.clear();
+    this.#known.clear();
+    this.run(this.#leave());
   }
 
-  #refuse(error: Error): false {
-    this.fail(error);
-    return false;
+  /** What is still watched stays counted. */
+  *#leave(): Work {
+    for (const unsubscribe of this.#subscriptions.values()) {
+      unsubscribe();
+      yield;
+    }
+    this.#subscriptions.clear();
+    this.#options.share.close();
   }
 
   #flush(): void {
-    if (!this.#hasBegun) return this.#isComplete ? this.#begin() : undefined;
-    if (this.#isResting) return;
+    if (this.#isClosed || this.#isResting) return;
+    try {
+      if (!this.#hasBegun && this.#canBegin) this.#begin();
+      if (this.#hasBegun) this.#tellPending();
+    } catch (error) {
+      this.fail(error as Error);
+    }
+  }
+
+  get #canBegin(): boolean {
+    return this.#isLate || (this.#unlisted === 0 && this.#awaited.size === 0);
+  }
+
+  #begin(): void {
+    this.#hasBegun = true;
+    clearTimeout(this.#latest);
+    this.#awaited.clear();
+    for (const [key, { state }] of this.#pending) if (state === undefined) this.#pending.delete(key);
+    const items = this.#takeFirst();
+    const more = this.#pending.size;
+    const { lastEventId } = this.#options.sink;
+    this.#send('state', {
+      items,
+      ...(more === 0 ? {} : { more }),
+      ...(lastEventId === undefined ? {} : { gapSince: lastEventId }),
+    });
+  }
+
+  #tellPending(): void {
     for (const [key, { kind, name, state }] of this.#pending) {
-      const caughtUp = this.#sink.caughtUp();
+      const caughtUp = this.#options.sink.caughtUp();
       if (caughtUp !== undefined) return this.#restUntil(caughtUp);
       this.#pending.delete(key);
       if (state === undefined) this.#send('gone', { kind, name });
@@ -132,24 +204,22 @@ export class ManyThings {
     }
   }
 
-  get #isComplete(): boolean {
-    return this.#unlisted === 0 && this.#awaited.size === 0;
-  }
-
-  #begin(): void {
-    if (this.#hasBegun || this.#isClosed) return;
-    this.#hasBegun = true;
-    clearTimeout(this.#latest);
-    const items = [...this.#pending.values()].flatMap(({ kind, name, state }) =>
-      state === undefined ? [] : [{ kind, name, state: state.state }],
-    );
-    this.#pending.clear();
-    const { lastEventId } = this.#sink;
-    this.#send('state', { items, ...(lastEventId === undefined ? {} : { gapSince: lastEventId }) });
+  /** As many of what is pending as fit into one event. */
+  #takeFirst(): unknown[] {
+    const items: unknown[] = [];
+    let length = 0;
+    for (const [key, { kind, name, state }] of this.#pending) {
+      const item = { kind, name, state: state?.state };
+      length += JSON.stringify(item).length;
+      if (length > STATE_MAX && items.length > 0) break;
+      items.push(item);
+      this.#pending.delete(key);
+    }
+    return items;
   }
 
   #send(event: string, data: unknown): void {
-    this.#sink.send({ event, id: instant(Date.now()), data });
+    this.#options.sink.send({ event, id: instant(Date.now()), data });
   }
 
   #restUntil(caughtUp: Promise<void>): void {
@@ -168,12 +238,4 @@ function keyOf({ kind, name }: Thing): string {
 function tooManyThings(): PosternError {
   const detail = `This stream would tell of more than ${THINGS_MAX} things; watch longer prefixes.`;
   return new BrokenRulesError('query', [{ field: 'watch', detail }], { maxThings: THINGS_MAX });
-}
-
-function tooManyWatched(max: number): PosternError {
-  return new PosternError(
-    'overloaded',
-    `The streams of this replica watch as many names as they may together (${max}); ask another one, or watch longer prefixes.`,
-    { members: { maxThings: max } },
-  );
 }

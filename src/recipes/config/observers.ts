@@ -8,13 +8,14 @@
  * of them: those under the smallest set of prefixes that covers everything watched there.
  */
 import type { PosternError } from '../../errors.js';
+import { coverOf, prefixIn } from '../../prefixes.js';
 import { lookAtNode, lookAtTree, type TreeReading } from '../observing/looks.js';
 import { Observers, type Look, type LookResult, type Observed, type Subject } from '../observing/observers.js';
 import type { Watched } from '../observing/watched.js';
 import { decodeNode, type ConfigValue } from './entry.js';
 import type { KeySummary } from './summaries.js';
 import { parentKeyOf, walkKeys, type ListContext } from './view.js';
-import { PREFIX_KEYS_MAX, tooManyKeys, tooManyWatched, WatchedPrefixes } from './watched-prefixes.js';
+import { PREFIX_KEYS_MAX, tooManyKeys, WatchedPrefixes } from './watched-prefixes.js';
 
 export interface KeyState extends Observed {
   /** Undefined: there is no such key. */
@@ -24,7 +25,13 @@ export interface KeyState extends Observed {
 /** Stands for the ETag of a key that does not exist. */
 export const ABSENT = '"absent"';
 
-export type KeyChange = { key: string; now: KeySummary | undefined };
+export interface KeyChange {
+  readonly key: string;
+  /** Undefined: it is deleted. */
+  readonly now: KeySummary | undefined;
+  /** It was not there before. */
+  readonly isNew: boolean;
+}
 
 export interface PrefixState extends Observed {
   /** All keys that begin with one of `cover`. */
@@ -34,6 +41,12 @@ export interface PrefixState extends Observed {
   refused: { prefix: string; error: PosternError } | undefined;
   /** The differences from the previous state. */
   changes: readonly KeyChange[];
+}
+
+/** What one subscriber is told. */
+export interface PrefixTold extends Omit<PrefixState, 'refused'> {
+  /** Why it is told nothing more. */
+  readonly refused: PosternError | undefined;
 }
 
 interface PrefixSubject {
@@ -47,12 +60,14 @@ export class ConfigObservers {
   readonly #context: ListContext;
   readonly keys: Observers<Subject, KeyState>;
   readonly #prefixes: Observers<PrefixSubject, PrefixState>;
+  readonly #kept: Watched;
   /** By the path of the directory. */
   readonly #watched = new Map<string, WatchedPrefixes>();
 
   /** @param kept counts the keys of all prefixes */
   constructor(context: ListContext, kept: Watched) {
     this.#context = context;
+    this.#kept = kept;
     this.keys = new Observers(
       context.control,
       lookAtNode(context.control, (_, { value: node }) => {
@@ -70,29 +85,54 @@ export class ConfigObservers {
   }
 
   /**
-   * Calls `subscriber` with all keys under the prefix, possibly along with others, as soon as they are known, and with
-   * every change, until the returned function is called.
+   * Calls `subscriber` with all keys under the prefixes, possibly along with others, as soon as they are known, and
+   * with every change, until the returned function is called or it was told why not.
+   *
+   * @param prefixes of one directory (`parentKeyOf`)
+   * @param principal whose part of what is watched the keys are
    */
-  subscribePrefix(namespace: string, prefix: string, subscriber: (state: PrefixState) => void): () => void {
+  subscribePrefixes(
+    namespace: string,
+    prefixes: readonly string[],
+    principal: string,
+    subscriber: (state: PrefixTold) => void,
+  ): () => void {
     const { layout } = this.#context;
-    const directory = parentKeyOf(prefix);
+    const directory = parentKeyOf(prefixes[0] as string);
     const path = directory === '' ? layout.config(namespace) : layout.configKey(namespace, directory);
     const watched = this.#watched.get(path) ?? new WatchedPrefixes(namespace);
     this.#watched.set(path, watched);
-    watched.add(prefix);
+    watched.add(prefixes);
+    const share = this.#kept.share(principal);
+    const cover = coverOf(prefixes);
+    let isFirst = true;
     const unsubscribe = this.#prefixes.subscribe({ path, watched }, (state) => {
-      const isCovered = state.cover.some((one) => prefix.startsWith(one));
-      if (isCovered || state.refused?.prefix === prefix) subscriber(state);
+      const isRefused = state.refused !== undefined && prefixes.includes(state.refused.prefix);
+      if (!isRefused && !prefixes.every((one) => prefixIn(state.cover, one) !== undefined)) return;
+      const error = isRefused ? state.refused?.error : share.take(grownBy(state, isFirst, cover));
+      isFirst = false;
+      subscriber({ ...state, refused: error });
     });
     let subscribed = true;
     return () => {
       if (!subscribed) return;
       subscribed = false;
       unsubscribe();
-      watched.remove(prefix);
+      share.close();
+      watched.remove(prefixes);
       if (watched.size === 0) this.#watched.delete(path);
     };
   }
+}
+
+/** By how many keys under the prefixes the state has more than the one before. */
+function grownBy({ keys, changes }: PrefixState, isFirst: boolean, cover: readonly string[]): number {
+  let more = 0;
+  if (isFirst) for (const key of keys.keys()) more += prefixIn(cover, key) === undefined ? 0 : 1;
+  else
+    for (const { key, now, isNew } of changes)
+      if ((now === undefined || isNew) && prefixIn(cover, key) !== undefined) more += now === undefined ? -1 : 1;
+  return more;
 }
 
 class PrefixLook {
@@ -129,7 +169,7 @@ class PrefixLook {
         return changed === undefined ? this.#readAll(zk.deadline) : this.#readChanged({ changed, zk, again });
       });
     } finally {
-      kept.take(0, this.#taken);
+      void kept.take(0, this.#taken);
     }
   }
 
@@ -142,24 +182,27 @@ class PrefixLook {
     const walk = { prefixes: cover, after: undefined, shows: () => true };
     await walkKeys(this.#context, namespace, walk, deadline, (key, summary) => {
       if (summary === undefined) return true;
-      const prefix = cover.find((one) => key.startsWith(one)) as string;
+      const prefix = prefixIn(cover, key) as string;
       const count = (counts.get(prefix) ?? 0) + 1;
       counts.set(prefix, count);
-      if (count > PREFIX_KEYS_MAX) refused = { prefix, error: tooManyKeys(prefix) };
-      else if (keys.size >= this.#taken && !this.#keep(keys.size + 1))
-        refused = { prefix, error: tooManyWatched(this.#context.kept.max) };
-      else keys.set(key, summary);
-      return refused === undefined;
+      let error = count > PREFIX_KEYS_MAX ? tooManyKeys(prefix) : undefined;
+      if (keys.size >= this.#taken) error ??= this.#keep(keys.size + 1);
+      if (error === undefined) keys.set(key, summary);
+      else refused = { prefix, error };
+      return error === undefined;
     });
     // The subscribers of that prefix leave, and then the others are read again: until then their state stays.
-    this.#keep(refused === undefined ? keys.size : before.size);
+    void this.#keep(refused === undefined ? keys.size : before.size);
     if (refused !== undefined) return this.#publish([], refused);
     const isNew = cover !== this.#cover;
     this.#keys = keys;
     this.#cover = cover;
     const gone = [...before.keys()].filter((key) => !keys.has(key));
     const changed = [...keys.values()].filter(({ key, etag }) => before.get(key)?.etag !== etag);
-    const changes = [...changed.map((now) => ({ key: now.key, now })), ...gone.map((key) => ({ key, now: undefined }))];
+    const changes = [
+      ...changed.map((now) => ({ key: now.key, now, isNew: !before.has(now.key) })),
+      ...gone.map((key) => ({ key, now: undefined, isNew: false })),
+    ];
     // The first state is told also when it is empty, and a later one when nothing was missed is not.
     if (isNew || changes.length > 0) this.#publish(changes);
   }
@@ -168,7 +211,7 @@ class PrefixLook {
     const dirty = changed
       .filter((path) => path.startsWith(`${this.#root}/`))
       .map((path) => path.slice(this.#root.length + 1))
-      .filter((key) => this.#cover.some((prefix) => key.startsWith(prefix)));
+      .filter((key) => prefixIn(this.#cover, key) !== undefined);
     const read = await Promise.all(dirty.map((key) => this.#read(key, zk.deadline)));
     const changes: KeyChange[] = [];
     const grown = new Set<string>();
@@ -176,13 +219,13 @@ class PrefixLook {
       const key = dirty[i] as string;
       const known = this.#keys.get(key);
       if (now?.etag === known?.etag) continue;
-      if (known === undefined) grown.add(this.#cover.find((prefix) => key.startsWith(prefix)) as string);
+      if (known === undefined) grown.add(prefixIn(this.#cover, key) as string);
       if (now === undefined) this.#keys.delete(key);
       else this.#keys.set(key, now);
-      changes.push({ key, now });
+      changes.push({ key, now, isNew: known === undefined });
     }
     // Read again, it is found which prefix has too many.
-    if (!this.#keep(this.#keys.size)) again();
+    if (this.#keep(this.#keys.size) !== undefined) again();
     const full = [...grown].find((prefix) => this.#hasTooMany(prefix));
     const refused = full === undefined ? undefined : { prefix: full, error: tooManyKeys(full) };
     if (changes.length > 0) this.#publish(changes, refused);
@@ -202,11 +245,11 @@ class PrefixLook {
     return stat === undefined ? undefined : summaries.read(path, key, stat, deadline);
   }
 
-  /** @returns whether the replica has room for so many */
-  #keep(count: number): boolean {
-    if (!this.#context.kept.take(count, this.#taken)) return false;
-    this.#taken = count;
-    return true;
+  /** @returns why the replica has no room for so many, if it has none */
+  #keep(count: number): PosternError | undefined {
+    const refused = this.#context.kept.take(count, this.#taken);
+    if (refused === undefined) this.#taken = count;
+    return refused;
   }
 
   #publish(changes: readonly KeyChange[], refused?: PrefixState['refused']): void {

@@ -3,6 +3,7 @@
  * prefix, read after a `sync`.
  */
 import { countWhile, type Page, type PageEnd } from '../../page.js';
+import { hasLonger, prefixIn } from '../../prefixes.js';
 import { unless } from '../../zookeeper/errors.js';
 import type { Stat } from '../../zookeeper/operations.js';
 import type { Coordination } from '../coordination.js';
@@ -118,9 +119,9 @@ export async function walkKeys(
 ): Promise<boolean> {
   const behind = after?.split('/');
   const leadsTo = (key: string): boolean =>
-    prefixes.some((prefix) => key.startsWith(prefix) || prefix.startsWith(`${key}/`));
+    prefixIn(prefixes, `${key}/`) !== undefined || hasLonger(prefixes, `${key}/`);
   const wants = (key: string): boolean =>
-    prefixes.some((prefix) => key.startsWith(prefix)) && (after === undefined || compareKeys(key, after) > 0);
+    prefixIn(prefixes, key) !== undefined && (after === undefined || compareKeys(key, after) > 0);
   const look = async (key: string): Promise<{ stat: Stat; summary: KeySummary | undefined } | undefined> => {
     const path = layout.configKey(namespace, key);
     const stat = await control.exists(path, deadline);

@@ -1,5 +1,6 @@
 /** The prefixes watched in one directory, and what a stream with too many keys ends with. */
-import { BrokenRulesError, PosternError } from '../../errors.js';
+import { BrokenRulesError, type PosternError } from '../../errors.js';
+import { coverOf, prefixIn } from '../../prefixes.js';
 
 /** So many summaries are sent at the begin of a stream: 2 MB. */
 export const PREFIX_KEYS_MAX = 10_000;
@@ -7,7 +8,9 @@ export const PREFIX_KEYS_MAX = 10_000;
 export class WatchedPrefixes {
   readonly #watching = new Map<string, number>();
   #cover: readonly string[] = [];
-  /** Called when the cover changes. */
+  /** Whether the cover may be another one by now: it is found when it is asked for, once for many changes. */
+  #isStale = false;
+  /** Called when the cover may have changed. */
   onChange = (): void => undefined;
 
   constructor(readonly namespace: string) {}
@@ -16,31 +19,34 @@ export class WatchedPrefixes {
     return this.#watching.size;
   }
 
-  /** The smallest set of prefixes that covers every watched one; a key begins with at most one of them. */
+  /**
+   * The smallest set of prefixes that covers every watched one, sorted; a key begins with at most one of them. The same
+   * array for as long as they are the same.
+   */
   get cover(): readonly string[] {
+    if (!this.#isStale) return this.#cover;
+    this.#isStale = false;
+    const cover = coverOf(this.#watching.keys());
+    if (cover.length !== this.#cover.length || cover.some((one, i) => one !== this.#cover[i])) this.#cover = cover;
     return this.#cover;
   }
 
-  add(prefix: string): void {
-    this.#set(prefix, (this.#watching.get(prefix) ?? 0) + 1);
+  add(prefixes: readonly string[]): void {
+    for (const prefix of prefixes) this.#set(prefix, (this.#watching.get(prefix) ?? 0) + 1);
+    if (this.#isStale) this.onChange();
   }
 
-  remove(prefix: string): void {
-    this.#set(prefix, (this.#watching.get(prefix) ?? 0) - 1);
+  remove(prefixes: readonly string[]): void {
+    for (const prefix of prefixes) this.#set(prefix, (this.#watching.get(prefix) ?? 0) - 1);
+    if (this.#isStale) this.onChange();
   }
 
   #set(prefix: string, count: number): void {
+    const isNew = !this.#watching.has(prefix);
     if (count > 0) this.#watching.set(prefix, count);
     else this.#watching.delete(prefix);
-    const cover: string[] = [];
-    // Sorted, everything that begins with a prefix follows it directly.
-    for (const next of [...this.#watching.keys()].sort()) {
-      const last = cover.at(-1);
-      if (last === undefined || !next.startsWith(last)) cover.push(next);
-    }
-    if (cover.length === this.#cover.length && cover.every((one, i) => one === this.#cover[i])) return;
-    this.#cover = cover;
-    this.onChange();
+    const covering = prefixIn(this.#cover, prefix);
+    if (isNew ? covering === undefined : count === 0 && covering === prefix) this.#isStale = true;
   }
 }
 
@@ -48,13 +54,4 @@ export class WatchedPrefixes {
 export function tooManyKeys(prefix: string): PosternError {
   const detail = `More than ${PREFIX_KEYS_MAX} keys begin with "${prefix}"; watch a longer prefix.`;
   return new BrokenRulesError('query', [{ field: 'prefix', detail }], { maxKeys: PREFIX_KEYS_MAX });
-}
-
-/** What a stream ends with when others have what there is. */
-export function tooManyWatched(max: number): PosternError {
-  return new PosternError(
-    'overloaded',
-    `The streams of this replica watch as many keys as they may together (${max}); ask another one, or watch a longer prefix.`,
-    { members: { maxKeys: max } },
-  );
 }

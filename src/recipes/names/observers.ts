@@ -8,6 +8,8 @@ import { Observers, type Look, type LookResult, type Observed, type Subject } fr
 
 export interface NamesState extends Observed {
   names: ReadonlySet<string>;
+  /** Those that have come or gone since the previous state: all that later calls of a subscriber have to look at. */
+  changed: readonly string[];
 }
 
 export type NamesObservers = Observers<Subject, NamesState>;
@@ -31,11 +33,20 @@ async function lookAtNames(
   look.keep(present.watch);
   const listing = present.value;
   if (listing !== undefined) {
-    look.publish({ etag: `${listing.stat.czxid}-${listing.stat.pzxid}`, names: new Set(listing.children) });
+    publish(look, `${listing.stat.czxid}-${listing.stat.pzxid}`, listing.children);
     return 'wait';
   }
-  look.publish({ etag: 'absent', names: new Set() });
+  publish(look, 'absent', []);
   const absent = await watches.exists(path, look.wake, look.deadline);
   look.keep(absent.watch);
   return absent.value === undefined ? 'wait' : 'again';
+}
+
+/** The difference is found once here, however many subscribers there are. */
+function publish({ known, publish }: Look<NamesState>, etag: string, listed: readonly string[]): void {
+  if (etag === known?.etag) return;
+  const names = new Set(listed);
+  const before = known?.names ?? new Set<string>();
+  const gone = [...before].filter((name) => !names.has(name));
+  publish({ etag, names, changed: [...listed.filter((name) => !before.has(name)), ...gone] });
 }

@@ -115,7 +115,11 @@ class Observer<S extends Observed> {
   readonly #path: string;
   readonly #look: (look: Look<S>) => Promise<LookResult>;
   readonly #subscribers = new Set<Subscriber<S>>();
-  readonly #stop = new AbortController();
+  #isStopped = false;
+  /** Created on demand: most looks ask nobody else to wait, and it is larger than all the rest. */
+  #controller: AbortController | undefined;
+  /** Ends the wait for the next look. */
+  #wake = (): void => undefined;
   #state: S | undefined;
 
   constructor(control: ControlSession, path: string, look: (look: Look<S>) => Promise<LookResult>) {
@@ -134,47 +138,60 @@ class Observer<S extends Observed> {
   remove(subscriber: Subscriber<S>): boolean {
     this.#subscribers.delete(subscriber);
     if (this.#subscribers.size > 0) return false;
-    this.#stop.abort();
+    this.#isStopped = true;
+    this.#controller?.abort();
+    this.#wake();
     return true;
   }
 
+  get #signal(): AbortSignal {
+    this.#controller ??= new AbortController();
+    if (this.#isStopped) this.#controller.abort();
+    return this.#controller.signal;
+  }
+
   async #run(): Promise<void> {
-    const { signal } = this.#stop;
     let failures = 0;
     let synced = false;
-    while (!signal.aborted) {
+    while (!this.#isStopped) {
       try {
         if (!synced) await this.#control.sync(this.#path, performance.now() + READ_MS);
         synced = true;
-        await this.#once(signal);
+        await this.#once();
         failures = 0;
       } catch {
         // No connection: what is shown stays until there is one again.
         synced = false;
         failures += 1;
-        await pause(fullJitter(failures, RETRY_BASE_MS, RETRY_CAP_MS), signal);
+        await pause(fullJitter(failures, RETRY_BASE_MS, RETRY_CAP_MS), this.#signal);
       }
     }
   }
 
   /** One look; returns when there is reason for the next. */
-  async #once(signal: AbortSignal): Promise<void> {
-    let wake = (): void => undefined;
-    const woken = new Promise<void>((resolve) => (wake = resolve));
+  async #once(): Promise<void> {
+    const woken = new Promise<void>((resolve) => (this.#wake = resolve));
     const set: Pick<Watch, 'cancel'>[] = [];
     try {
-      const result = await this.#look({
-        wake,
-        keep: (watch) => void (watch !== undefined && set.push(watch)),
-        publish: (state) => this.#publish(state),
-        known: this.#state,
-        deadline: performance.now() + READ_MS,
-        signal,
-      });
-      if (result === 'wait') await until(woken, signal);
+      const result = await this.#look(this.#lookWith(this.#wake, set));
+      if (result === 'wait' && !this.#isStopped) await woken;
     } finally {
       for (const watch of set) watch.cancel();
     }
+  }
+
+  #lookWith(wake: () => void, set: Pick<Watch, 'cancel'>[]): Look<S> {
+    const signal = (): AbortSignal => this.#signal;
+    return {
+      wake,
+      keep: (watch) => void (watch !== undefined && set.push(watch)),
+      publish: (state) => this.#publish(state),
+      known: this.#state,
+      deadline: performance.now() + READ_MS,
+      get signal() {
+        return signal();
+      },
+    };
   }
 
   #publish(state: S): void {
@@ -182,13 +199,4 @@ class Observer<S extends Observed> {
     this.#state = state;
     for (const subscriber of [...this.#subscribers]) subscriber(state);
   }
-}
-
-async function until(woken: Promise<void>, signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return; // while it looked: the event will not come again
-  let stopped = (): void => undefined;
-  const aborted = new Promise<void>((resolve) => (stopped = resolve));
-  signal.addEventListener('abort', stopped, { once: true });
-  await Promise.race([woken, aborted]);
-  signal.removeEventListener('abort', stopped);
 }

@@ -58,7 +58,7 @@ test('a change costs one look, however many prefixes its key begins with', async
 });
 
 test('a stream that would take more keys than the replica keeps is refused with the limit, and the others go on', async () => {
-  await using pair = await startPair({ settings: { POSTERN_MAX_WATCHED_KEYS: '20' } });
+  await using pair = await startPair({ settings: { POSTERN_MAX_WATCHED_KEYS: '30' } });
   await write(
     pair.a,
     Array.from({ length: 40 }, (_, i) => ({ put: `many-${i}`, value: i })),
@@ -66,7 +66,10 @@ test('a stream that would take more keys than the replica keeps is refused with 
   await using few = await open(pair.b, 'many-1');
   expect(keysIn((await few.next()).data)).toHaveLength(11);
   await using all = await open(pair.b, 'many');
-  expect(await all.next()).toMatchObject({ event: 'problem', data: { code: 'overloaded', status: 503, maxKeys: 20 } });
+  expect(await all.next()).toMatchObject({
+    event: 'problem',
+    data: { code: 'overloaded', status: 503, maxWatchedKeys: 30 },
+  });
   await put(pair.a, 'many-1', 'changed');
   expect(await few.next()).toMatchObject({ event: 'changed', data: { key: 'many-1' } });
   await using again = await open(pair.b, 'many-4');
@@ -82,5 +85,5 @@ test('each worker of a replica keeps its share of the keys that the replica may 
     Array.from({ length: 11 }, (_, i) => ({ put: `many-${i}`, value: i })),
   );
   await using all = await open(replica, 'many');
-  expect(await all.next()).toMatchObject({ event: 'problem', data: { code: 'overloaded', maxKeys: 10 } });
+  expect(await all.next()).toMatchObject({ event: 'problem', data: { code: 'overloaded', maxWatchedKeys: 10 } });
 });
