@@ -38,6 +38,15 @@ export interface ContentionTold {
   conflicts: number;
 }
 
+/** A name for which requests wait now. */
+export interface Waited {
+  kind: Kind;
+  namespace: string;
+  name: string;
+  waiting: number;
+  oldestWaitMs: number;
+}
+
 /** How far back it is told of. */
 export const CONTENTION_WINDOW_MS = 5 * MINUTE;
 const SLICE_MS = MINUTE;
@@ -108,13 +117,19 @@ export class Contention {
     return all;
   }
 
-  /** The names of all namespaces for which most requests wait now, those with the longest lines first. */
-  longest(count: number): { kind: Kind; namespace: string; name: string; waiting: number }[] {
+  /** The names for which requests wait now, of all namespaces, those with the longest lines first. */
+  waitedFor(): Waited[] {
+    const now = performance.now();
     return [...this.#entries.values()]
       .filter(({ open }) => open.size > 0)
       .sort((a, b) => b.open.size - a.open.size)
-      .slice(0, count)
-      .map(({ kind, namespace, name, open }) => ({ kind, namespace, name, waiting: open.size }));
+      .map((entry) => ({
+        kind: entry.kind,
+        namespace: entry.namespace,
+        name: entry.name,
+        waiting: entry.open.size,
+        oldestWaitMs: oldestWaitMs(entry, now),
+      }));
   }
 
   #told(wanted: (entry: Entry) => boolean): [namespace: string, ContentionTold][] {
