@@ -1,5 +1,5 @@
 /**
- * The first rows: what goes on in lines now, as numbers, and over time. Consumers of queues and callers at barriers wait
+ * The first rows: what goes on in lines, as numbers and over time. Consumers of queues and callers at barriers wait
  * because that is what they are for; the numbers are of those who wait for a hold.
  */
 import { now, quantile, rate, sum } from './promql.mjs';

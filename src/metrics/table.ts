@@ -64,7 +64,7 @@ export const TABLE = {
   }),
   successionSeconds: histogram({
     name: 'postern_succession_seconds',
-    help: "Time from the notice that the turn of a waiting contender has come (the lease of the one before it ended, or another replica or library released) to the reply to its grant. Releases that hand over in one transaction, and waits for a lock-delay, are not in it.",
+    help: 'Time from the notice that the turn of a waiting contender has come (the lease of the one before it ended, or another replica or library released) to the reply to its grant. Releases that hand over in one transaction, and waits for a lock-delay, are not in it.',
     labels: ['kind'],
     buckets: LATENCY_BUCKETS,
   }),

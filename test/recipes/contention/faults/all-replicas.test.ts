@@ -1,6 +1,6 @@
 /**
- * `GET /v1/contention?scope=all`: what all replicas tell together, what it costs when nobody asks, and which of them are
- * said not to have answered.
+ * `GET /v1/contention?scope=all`: what all replicas tell together, what it costs when nobody asks, and which of them
+ * are said not to have answered.
  */
 import { hostname } from 'node:os';
 import { expect, test } from 'vitest';
@@ -20,7 +20,7 @@ interface Told {
 
 async function askAll(client: Client, namespace = 'default'): Promise<Told> {
   const headers = { Namespace: namespace };
-  return (await client.call('GET', '/v1/contention?scope=all', { headers })).body as unknown as Told;
+  return (await client.call('GET', '/v1/contention?scope=all', { headers })).body;
 }
 
 /** The question's number, and how often each process has written its node. */
