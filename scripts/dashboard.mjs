@@ -6,6 +6,7 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { CONTENTION } from './dashboard/contention.mjs';
 import { RECIPES } from './dashboard/recipes.mjs';
 import { SYSTEM } from './dashboard/system.mjs';
 import { ROOT } from './lib/install.mjs';
@@ -27,12 +28,19 @@ const PANEL_HEIGHT = 8;
  * @property {boolean} [stat]  a number, and not a line over time
  */
 
+/**
+ * @typedef {object} Row
+ * @property {string} title
+ * @property {number} [height]  of its panels
+ * @property {Panel[]} panels
+ */
+
 const datasource = { type: 'prometheus', uid: '${datasource}' };
 
 function dashboard() {
   const panels = [];
   let y = 0;
-  for (const row of [...RECIPES, ...SYSTEM]) {
+  for (const row of [...CONTENTION, ...RECIPES, ...SYSTEM]) {
     panels.push({
       type: 'row',
       title: row.title,
@@ -41,20 +49,21 @@ function dashboard() {
       panels: [],
     });
     y += ROW_HEIGHT;
+    const h = row.height ?? PANEL_HEIGHT;
     let x = 0;
     for (const panel of row.panels) {
       const w = panel.width ?? WIDTH / 3;
-      if (x + w > WIDTH) [x, y] = [0, y + PANEL_HEIGHT];
-      panels.push(drawn(panel, { x, y, w, h: PANEL_HEIGHT }));
+      if (x + w > WIDTH) [x, y] = [0, y + h];
+      panels.push(drawn(panel, { x, y, w, h }));
       x += w;
     }
-    y += PANEL_HEIGHT;
+    y += h;
   }
   return {
     uid: 'postern',
     title: 'Postern',
     description:
-      'Herd and contention first, then queues, configuration, transactions, leases, ZooKeeper, HTTP and the processes.',
+      'Herd and contention first, as numbers and over time, then queues, configuration, transactions, leases, ZooKeeper, HTTP and the processes.',
     tags: ['postern', 'zookeeper'],
     schemaVersion: 39,
     version: 1,

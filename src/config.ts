@@ -6,7 +6,7 @@
  * later.
  */
 import { isLoopback } from './loopback.js';
-import { contradictions, dangers } from './settings/safety.js';
+import { contradictions, dangers, hasCredentials } from './settings/safety.js';
 import type { Setting } from './settings/setting.js';
 import { FILES, SETTINGS, type Config, type FileOfAnother, type Values } from './settings/table.js';
 
@@ -45,6 +45,11 @@ export function loadConfig(environment: Environment = process.env): LoadedConfig
     zookeeperAuth: own.zookeeperAuth ?? zookeeperAuthFile,
     // No balancer stands before a loopback address.
     drainPauseMs: isLoopback(own.host) && !isSet(environment, SETTINGS.drainPauseMs) ? 0 : own.drainPauseMs,
+    // Names that scopes hide are not shown to everybody.
+    maxContendedLabels:
+      hasCredentials(own) && own.opsPort === undefined && !isSet(environment, SETTINGS.maxContendedLabels)
+        ? 0
+        : own.maxContendedLabels,
   };
   for (const [name, file] of Object.entries(FILES) as [keyof typeof FILES, FileOfAnother][])
     if (isSet(environment, SETTINGS[name]) && isSet(environment, SETTINGS[file]))

@@ -130,9 +130,15 @@ function assemble(options: GatewayOptions): Parts {
     draining: draining.signal,
     onPrepared: () => listOf(recipes).forEach((recipe) => recipe.start?.()),
   });
-  const { contention } = context;
-  const expositionMs = options.expositionMs ?? EXPOSITION_MS;
-  const telling = tellingOf({ metrics, contention, clock, workers: config.workers, expositionMs });
+  const telling = tellingOf({
+    metrics,
+    contention: context.contention,
+    contendedLabels: config.maxContendedLabels,
+    groupCommit: context.control.groupCommit,
+    clock,
+    workers: config.workers,
+    expositionMs: options.expositionMs ?? EXPOSITION_MS,
+  });
   const routes = makeRoutes({
     config,
     context,

@@ -43,6 +43,17 @@ describe('settings', () => {
     expect(warnings).toEqual([]);
   });
 
+  it('show names of locks in /metrics only where scopes do not hide them, or it has a port of its own', () => {
+    const labelsOf = (environment: Record<string, string>): number => loadConfig(environment).config.maxContendedLabels;
+    const auth = { POSTERN_AUTH_FILE: '/keys.json' };
+    expect(labelsOf({})).toBe(10);
+    expect(labelsOf(auth)).toBe(0);
+    expect(labelsOf({ POSTERN_OIDC_ISSUER: 'https://id.example.org', POSTERN_OIDC_AUDIENCE: 'postern' })).toBe(0);
+    expect(labelsOf({ ...auth, POSTERN_OPS_PORT: '7071' })).toBe(10);
+    expect(labelsOf({ ...auth, POSTERN_MAX_CONTENDED_LABELS: '3' })).toBe(3);
+    expect(labelsOf({ POSTERN_MAX_CONTENDED_LABELS: '0' })).toBe(0);
+  });
+
   it('pause before a drain for the balancers, which nobody has before a loopback address', () => {
     const pauseOf = (environment: Record<string, string>): number => loadConfig(environment).config.drainPauseMs;
     expect(pauseOf({})).toBe(0);

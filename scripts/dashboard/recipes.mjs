@@ -1,105 +1,10 @@
 /**
- * The rows of what Postern does: locks, queues, configuration, leases.
+ * The rows of what Postern does besides lines (`contention.mjs`): queues, configuration, leases.
  */
 import { now, quantile, rate, sum } from './promql.mjs';
 
-/** @type {{ title: string, panels: import('../dashboard.mjs').Panel[] }[]} */
+/** @type {import('../dashboard.mjs').Row[]} */
 export const RECIPES = [
-  {
-    title: 'Herd and contention',
-    panels: [
-      {
-        title: 'Herd factor',
-        about: 'Wake-ups for each hand-off. 1: a release wakes one waiter. More: waiters are woken in vain.',
-        unit: 'none',
-        queries: [
-          [
-            `${sum('kind', rate('postern_wakeups_total'))} / (${sum('kind', rate('postern_handoffs_total'))} > 0)`,
-            '{{kind}}',
-          ],
-        ],
-        width: 8,
-      },
-      {
-        title: 'Herd factor now',
-        about: 'The same over the last five minutes, of all kinds together. 1 is what it should be.',
-        unit: 'none',
-        queries: [
-          [
-            `sum(rate(${now('postern_wakeups_total')}[5m])) / (sum(rate(${now('postern_handoffs_total')}[5m])) > 0)`,
-            'herd factor',
-          ],
-        ],
-        stat: true,
-        width: 4,
-      },
-      {
-        title: 'Waiters',
-        about: 'Requests that wait in line, in all replicas.',
-        unit: 'short',
-        queries: [[sum('kind', now('postern_waiters')), '{{kind}}']],
-        width: 6,
-      },
-      {
-        title: 'Contended names',
-        about: 'Requests that wait, of the ten names with the longest lines. /v1/contention tells more of them.',
-        unit: 'short',
-        queries: [[`topk(10, ${sum('kind, name', now('postern_contended_waiters'))})`, '{{kind}} {{name}}']],
-        width: 6,
-      },
-      {
-        title: 'Wait until granted',
-        about:
-          'From the arrival of a request to its grant: half of the requests, and all but one in a hundred, are faster.',
-        unit: 's',
-        queries: [
-          [quantile(0.5, 'kind', 'postern_acquire_wait_seconds'), '{{kind}} p50'],
-          [quantile(0.99, 'kind', 'postern_acquire_wait_seconds'), '{{kind}} p99'],
-        ],
-        width: 6,
-      },
-      {
-        title: 'Hold',
-        about: 'From grant to release, of what was released through the replica that granted it.',
-        unit: 's',
-        queries: [
-          [quantile(0.5, 'kind', 'postern_hold_seconds'), '{{kind}} p50'],
-          [quantile(0.99, 'kind', 'postern_hold_seconds'), '{{kind}} p99'],
-        ],
-        width: 6,
-      },
-      {
-        title: 'Requests to acquire, by how they ended',
-        about:
-          'Granted at once, granted after waiting, refused, given up by the client, ended by the loss of the lease.',
-        unit: 'reqps',
-        queries: [[sum('outcome', rate('postern_acquire_total')), '{{outcome}}']],
-        stack: true,
-      },
-      {
-        title: 'Conflicts',
-        about: 'The share of requests to acquire that were refused because somebody else holds.',
-        unit: 'percentunit',
-        queries: [
-          [
-            `${sum('kind', rate('postern_acquire_total', 'outcome="refused"'))} / (${sum('kind', rate('postern_acquire_total'))} > 0)`,
-            '{{kind}}',
-          ],
-        ],
-      },
-      {
-        title: 'Hand-offs, and wake-ups in vain',
-        about:
-          'Grants to those who had waited, wake-ups after which a contender had to go on waiting, listings of a line.',
-        unit: 'ops',
-        queries: [
-          [sum('kind', rate('postern_handoffs_total')), '{{kind}} hand-offs'],
-          [sum('kind', rate('postern_spurious_wakeups_total')), '{{kind}} in vain'],
-          [sum('kind', rate('postern_line_listings_total')), '{{kind}} listings'],
-        ],
-      },
-    ],
-  },
   {
     title: 'Queues',
     panels: [
@@ -144,12 +49,6 @@ export const RECIPES = [
           [`sum(${rate('postern_queue_redeliveries_total')})`, 'again'],
           [`sum(${rate('postern_queue_messages_total', 'op="dead_letter"')})`, 'given up: to the dead letters'],
         ],
-      },
-      {
-        title: 'Consumers that wait',
-        about: 'Pops and claims that wait for a message.',
-        unit: 'short',
-        queries: [[sum('instance', now('postern_waiters', 'kind="queue"')), '{{instance}}']],
       },
     ],
   },

@@ -3,7 +3,7 @@
  */
 import { now, quantile, rate, sum } from './promql.mjs';
 
-/** @type {{ title: string, panels: import('../dashboard.mjs').Panel[] }[]} */
+/** @type {import('../dashboard.mjs').Row[]} */
 export const SYSTEM = [
   {
     title: 'ZooKeeper',
@@ -55,6 +55,32 @@ export const SYSTEM = [
         ],
         stat: true,
         width: 4,
+      },
+      {
+        title: 'Writes in one transaction',
+        about:
+          'Releases, grants, pushes and other writes of requests share transactions: how many one carries on average. 1 when there is little to do.',
+        unit: 'none',
+        queries: [
+          [
+            `${sum('instance', rate('postern_zookeeper_group_commit_writes_sum'))} / (${sum('instance', rate('postern_zookeeper_group_commit_writes_count'))} > 0)`,
+            '{{instance}}',
+          ],
+        ],
+      },
+      {
+        title: 'Writes that wait for a transaction',
+        about:
+          'Now, because as many transactions as may be are on their way. Often above 0: ZooKeeper is the bottleneck.',
+        unit: 'short',
+        queries: [[sum('instance', now('postern_zookeeper_group_commit_queue')), '{{instance}}']],
+      },
+      {
+        title: 'Shared transactions that failed',
+        about:
+          'Refused: one of their writes was, and each is sent again by itself. Without a reply: those who asked are told that the outcome is unknown.',
+        unit: 'ops',
+        queries: [[sum('outcome', rate('postern_zookeeper_group_commit_failures_total')), '{{outcome}}']],
       },
       {
         title: 'Watches',
@@ -137,22 +163,6 @@ export const SYSTEM = [
         about: 'How late a timer fires, once in a hundred times: what every request may have to wait.',
         unit: 's',
         queries: [[sum('instance', now('postern_nodejs_eventloop_lag_p99_seconds')), '{{instance}}']],
-        width: 6,
-      },
-      {
-        title: 'Refused by a limit',
-        about:
-          'Requests over a limit: of a replica (waiters), of one principal in it (requests, waits, streams, leases), or of a lease (holds).',
-        unit: 'reqps',
-        queries: [[sum('limit', rate('postern_limit_refusals_total')), '{{limit}}']],
-        width: 6,
-      },
-      {
-        title: 'Refused under overload',
-        about:
-          'New work that a replica had no time for, by what was late. Heartbeats, releases and the like are not among it.',
-        unit: 'reqps',
-        queries: [[sum('instance, late', rate('postern_overload_refusals_total')), '{{instance}} {{late}}']],
         width: 6,
       },
       {

@@ -5,6 +5,10 @@
  *   <root>/clock                                       written to learn the ensemble's time, and for nothing else
  *                                                      (persistent)
  *   <root>/housekeeper                                 the replica that cleans up (ephemeral, of its control session)
+ *   <root>/replicas                                    its version is the last question for the contention of all
+ *                                                      replicas (persistent)
+ *   <root>/replicas/<sessionId>                        a process of a replica, with its last answer (ephemeral, of its
+ *                                                      control session)
  *   <root>/revocations/<leaseId>/<holdId>              a hold asked back, or taken away (persistent, until the lease
  *                                                      has ended)
  *   <root>/pending-revocations/<breakAt>.<leaseId>.<holdId>        the same while it is pending: what replicas watch
@@ -81,6 +85,14 @@ export class Layout {
 
   get housekeeper(): string {
     return join(this.root, 'housekeeper');
+  }
+
+  get replicas(): string {
+    return join(this.root, 'replicas');
+  }
+
+  replica(sessionId: bigint): string {
+    return join(this.replicas, BigInt.asUintN(64, sessionId).toString(16));
   }
 
   get revocations(): string {

@@ -36,3 +36,6 @@ export const QUEUE_OPS = ['push', 'pop', 'claim', 'ack', 'nack', 'expire', 'dead
 export type QueueOp = (typeof QUEUE_OPS)[number];
 export const SET_ASIDE_REASONS = ['silent', 'session-timeout'] as const;
 export const HEARTBEAT_OUTCOMES = ['ok', 'expired', 'failed'] as const;
+/** How a transaction of gathered writes failed. */
+export const GROUP_COMMIT_FAILURES = ['refused', 'no-reply'] as const;
+export type GroupCommitFailure = (typeof GROUP_COMMIT_FAILURES)[number];

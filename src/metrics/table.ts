@@ -12,6 +12,7 @@ import {
   ATTACH_REASONS,
   CONFIG_WRITE_OUTCOMES,
   COUNTER_OUTCOMES,
+  GROUP_COMMIT_FAILURES,
   HEARTBEAT_OUTCOMES,
   KINDS,
   LATE,
@@ -52,8 +53,20 @@ export const TABLE = {
   }),
   contendedWaiters: gauge({
     name: 'postern_contended_waiters',
-    help: 'Requests that wait now, of the ten names with the longest lines in each process; elsewhere names are no labels.',
-    labels: ['kind', 'name'],
+    help: 'Requests that wait now, of the names with the longest lines in each process: POSTERN_MAX_CONTENDED_LABELS of them, and within an hour at most ten times as many. Elsewhere names are no labels.',
+    labels: ['namespace', 'kind', 'name'],
+  }),
+  oldestWaitSeconds: gauge({
+    name: 'postern_oldest_wait_seconds',
+    help: 'How long the request that has been waiting longest in this replica has been waiting; 0 when none waits.',
+    labels: { kind: KINDS },
+    aggregator: 'max',
+  }),
+  successionSeconds: histogram({
+    name: 'postern_succession_seconds',
+    help: 'Time from the notice that the turn of a waiting contender has come (the lease of the one before it ended, or another replica or library released) to the reply to its grant. Releases that hand over in one transaction, and waits for a lock-delay, are not in it.',
+    labels: ['kind'],
+    buckets: LATENCY_BUCKETS,
   }),
   handoffsTotal: counter({
     name: 'postern_handoffs_total',
@@ -171,6 +184,15 @@ export const TABLE = {
     name: 'postern_zookeeper_group_commit_writes',
     help: 'Writes of requests (releases, hand-overs, grants, pushes, pops, acknowledgements) in one transaction of ZooKeeper; the count is that of the transactions.',
     buckets: [1, 2, 4, 8, 16, 32, 64, 128, 256],
+  }),
+  zookeeperGroupCommitQueue: gauge({
+    name: 'postern_zookeeper_group_commit_queue',
+    help: 'Writes that wait for a transaction now, because as many as may be are on their way.',
+  }),
+  zookeeperGroupCommitFailuresTotal: counter({
+    name: 'postern_zookeeper_group_commit_failures_total',
+    help: 'Such transactions of several writes that failed: refused (then each write is sent by itself), or without a reply (then nobody knows).',
+    labels: { outcome: GROUP_COMMIT_FAILURES },
   }),
   zookeeperConnected: gauge({
     name: 'postern_zookeeper_connected',

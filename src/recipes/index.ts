@@ -1,6 +1,7 @@
 /** The recipes of one replica; a new one adds a line here. */
 import { barrierRecipe } from './barrier/recipe.js';
 import { configRecipe } from './config/recipe.js';
+import { contentionRecipe } from './contention/recipe.js';
 import type { Coordination } from './coordination.js';
 import { counterRecipe } from './counter/recipe.js';
 import { doubleBarrierRecipe } from './double-barrier/recipe.js';
@@ -28,5 +29,6 @@ export function makeRecipes(context: Coordination, options: RecipeOptions) {
     queue: queueRecipe(context, options),
     counter: counterRecipe(context, options),
     names: namesRecipe(context, watched),
+    contention: contentionRecipe(context, options),
   } satisfies Record<string, Recipe>;
 }

@@ -231,4 +231,12 @@ export const LIMITS = {
     },
     { fallback: 50, min: 0, max: 1000 },
   ),
+  maxContendedLabels: integer(
+    {
+      env: 'POSTERN_MAX_CONTENDED_LABELS',
+      sentence:
+        'How many names, those with the longest lines, are labels of postern_contended_waiters in each process. With credentials but without POSTERN_OPS_PORT it is 0 unless set, because everybody reads /metrics.',
+    },
+    { fallback: 10, min: 0, max: 100 },
+  ),
 } satisfies Record<string, Setting<unknown>>;

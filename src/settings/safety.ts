@@ -92,7 +92,7 @@ function openWays(config: Config): string[] {
   return warnings;
 }
 
-function hasCredentials({ authFile, oidcIssuer }: Config): boolean {
+export function hasCredentials({ authFile, oidcIssuer }: Pick<Config, 'authFile' | 'oidcIssuer'>): boolean {
   return authFile !== undefined || oidcIssuer !== undefined;
 }
 

@@ -54,6 +54,7 @@ function zooKeeperObserver(metrics: Metrics, logger: Logger): ZooKeeperObserver 
       duration.observe(ms / 1_000);
     },
     committed: (writes) => metrics.zookeeperGroupCommitWrites.observe(writes),
+    commitFailed: (how) => metrics.zookeeperGroupCommitFailuresTotal.inc({ outcome: how }),
     connected(connected) {
       metrics.zookeeperConnected.set(connected ? 1 : 0);
       if (connected) logger.info('connected to ZooKeeper');

@@ -2,14 +2,18 @@
 import { sharedFor } from '../http/frame/exposition.js';
 import { aggregateMetrics, type MetricsTold } from '../metrics/aggregate.js';
 import type { Metrics } from '../metrics/metrics.js';
-import { tellContendedNames } from '../recipes/waiting/contended-names.js';
+import { ContendedNames } from '../recipes/waiting/contended-names.js';
 import type { Contention, ContentionTold } from '../recipes/waiting/contention.js';
 import type { Clock } from '../time.js';
 import { Siblings } from '../workers/siblings.js';
+import type { GroupCommit } from '../zookeeper/group-commit.js';
 
 export interface TellingOptions {
   readonly metrics: Metrics;
   readonly contention: Contention;
+  /** How many names are labels of `postern_contended_waiters`. */
+  readonly contendedLabels: number;
+  readonly groupCommit: Pick<GroupCommit, 'waiting'>;
   readonly clock: Clock;
   /** Of this replica. */
   readonly workers: number;
@@ -25,9 +29,12 @@ export interface Telling {
   close(): void;
 }
 
-export function tellingOf({ metrics, contention, clock, workers, expositionMs }: TellingOptions): Telling {
+export function tellingOf(options: TellingOptions): Telling {
+  const { metrics, contention, clock, workers, expositionMs } = options;
+  const contended = new ContendedNames(contention, metrics, options.contendedLabels);
   const registry = (): Metrics['registry'] => {
-    tellContendedNames(contention, metrics);
+    contended.tell();
+    metrics.zookeeperGroupCommitQueue.set(options.groupCommit.waiting);
     return metrics.registry;
   };
   const siblings = new Siblings({

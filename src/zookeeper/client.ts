@@ -13,6 +13,7 @@ import type { Backlog } from './connection/backlog.js';
 import type { Server } from './connect-string.js';
 import type { Credential } from './connection/options.js';
 import { isReason, unless } from './errors.js';
+import type { CommitObserver } from './group-commit.js';
 import {
   ANY_VERSION,
   type Acl,
@@ -62,10 +63,8 @@ export interface Ensemble {
 }
 
 /** Measurements and log events from below the recipes. */
-export interface ZooKeeperObserver extends ServerObserver {
+export interface ZooKeeperObserver extends ServerObserver, CommitObserver {
   request(operation: string, ms: number): void;
-  /** So many writes of requests went out in one transaction of the control session. */
-  committed(writes: number): void;
   connected(connected: boolean): void;
   /** No server could be reached: one address and cause each. Repeated for as long as it lasts. */
   unreachable(failures: readonly string[]): void;

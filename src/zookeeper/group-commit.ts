@@ -43,17 +43,29 @@ interface Write {
   settled: boolean;
 }
 
+/** Told of each transaction. */
+export interface CommitObserver {
+  /** It holds the writes of so many requests, and is about to be sent. */
+  committed(writes: number): void;
+  /** Several writes in one transaction were refused, and are sent one by one, or had no reply. */
+  commitFailed(how: 'refused' | 'no-reply'): void;
+}
+
 export class GroupCommit implements Flushed, Swept {
   readonly #session: Committer;
-  /** Told the number of writes in each transaction. */
-  readonly #observe: (writes: number) => void;
+  readonly #observer: CommitObserver;
   #waiting: Write[] = [];
   readonly #inFlight = new Set<readonly Write[]>();
   #flushScheduled = false;
 
-  constructor(session: Committer, observe: (writes: number) => void) {
+  constructor(session: Committer, observer: CommitObserver) {
     this.#session = session;
-    this.#observe = observe;
+    this.#observer = observer;
+  }
+
+  /** How many writes wait for a transaction now. */
+  get waiting(): number {
+    return this.#waiting.length;
   }
 
   /**
@@ -142,7 +154,7 @@ export class GroupCommit implements Flushed, Swept {
   async #sendTogether(group: readonly Write[]): Promise<void> {
     const deadline = Math.max(...group.map((write) => write.deadline));
     try {
-      this.#observe(group.length);
+      this.#observer.committed(group.length);
       const results = await this.#session.multi(
         group.flatMap(({ operations }) => operations),
         deadline,
@@ -150,6 +162,7 @@ export class GroupCommit implements Flushed, Swept {
       let from = 0;
       for (const { operations, resolve } of group) resolve(results.slice(from, (from += operations.length)));
     } catch (error) {
+      this.#observer.commitFailed(error instanceof NoReplyError ? 'no-reply' : 'refused');
       if (error instanceof NoReplyError) for (const { reject } of group) reject(error);
       else await Promise.all(group.filter((write) => !isOver(write)).map((write) => this.#sendAlone(write)));
     }
@@ -159,7 +172,7 @@ export class GroupCommit implements Flushed, Swept {
   async #sendAlone(write: Write): Promise<void> {
     const { operations, deadline, resolve, reject } = write;
     try {
-      this.#observe(1);
+      this.#observer.committed(1);
       resolve(await this.#asItIs(operations, deadline));
     } catch (error) {
       reject(error);

@@ -95,6 +95,12 @@ test('workers serve one port, and tell of themselves as one replica', LIMIT, asy
     const reply = await replica.call('GET', '/v1/contention');
     return (reply.body as { items: { waiting: number }[] }).items[0]?.waiting === others.length;
   });
+  await eventually('so does whoever asks all replicas, of which this is one', async () => {
+    const { body } = await replica.call('GET', '/v1/contention?scope=all');
+    const { replicas, items } = body as { replicas: unknown; items: { waiting: number }[] };
+    expect(replicas).toEqual({ asked: 1, answered: 1, silent: [] });
+    return items[0]?.waiting === others.length;
+  });
   await eventually(
     'so do the metrics, a second later at the latest',
     async () => (await metric(replica, 'postern_waiters', '{kind="lock"}')) === others.length,

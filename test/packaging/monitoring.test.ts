@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { begin, vote } from '../recipes/transaction/client.js';
 import { eventually } from '../support/eventually.js';
-import { spawnReplica, type ReplicaProcess } from '../support/start-gateway.js';
+import { spawnReplica, STANDING_WATCHES, type ReplicaProcess } from '../support/start-gateway.js';
 import { Exposition, groupingOf, selectorsOf } from './promql.js';
 
 interface Panel {
@@ -15,6 +15,7 @@ interface Panel {
   title: string;
   description: string;
   datasource: { uid: string };
+  gridPos: { x: number; y: number; w: number; h: number };
   targets: { expr: string; datasource: { uid: string } }[];
 }
 interface Alert {
@@ -56,6 +57,15 @@ beforeAll(async () => {
   await replica.release('seen', holder);
   expect((await waited).status).toBe(200);
   await replica.release('seen', waiter);
+  const gone = await replica.createLease();
+  await replica.hold('inherited', gone);
+  const inherited = replica.acquire('inherited', waiter, { waitMs: 5_000 });
+  // Only who watches when the lease ends has to be woken.
+  const watching = new RegExp(`^postern_watches ${STANDING_WATCHES + 1}$`, 'm');
+  await eventually('it watches', async () => watching.test((await replica.call('GET', '/metrics')).body as string));
+  await replica.endLease(gone);
+  expect((await inherited).status).toBe(200);
+  await replica.release('inherited', waiter);
   await replica.expect(201, 'POST', '/v1/queues/seen/messages', { body: { messages: [{ body: 1 }] } });
   // Somebody waits while it is read, so that there are contended names.
   await replica.hold('crowded', holder);
@@ -122,16 +132,32 @@ describe('the metrics', () => {
 });
 
 describe('the dashboard', () => {
-  it('shows the herd factor as one number, what is refused, and which names are contended', () => {
-    const shown = new Map(panels.map(({ title, type, targets }) => [title, `${type} ${targets[0]?.expr}`]));
-    expect(shown.get('Herd factor now')).toMatch(/^stat .*wakeups_total.*handoffs_total/);
-    expect(shown.get('Refused by a limit')).toContain('postern_limit_refusals_total');
-    expect(shown.get('Contended names')).toContain('postern_contended_waiters');
+  it('begins with four numbers: herd factor, waiters, longest wait, refusals', () => {
+    const [row, ...first] = dashboard.panels;
+    expect(row).toMatchObject({ type: 'row', title: 'Now' });
+    const shown = first.slice(0, 4).map(({ type, targets }) => `${type} ${targets[0]?.expr}`);
+    expect(shown[0]).toMatch(/^stat .*wakeups_total.*handoffs_total/);
+    expect(shown[1]).toMatch(/^stat .*postern_waiters/);
+    expect(shown[2]).toMatch(/^stat .*postern_oldest_wait_seconds/);
+    expect(shown[3]).toMatch(/^stat .*limit_refusals_total.*overload_refusals_total/);
   });
 
-  it('has herd and contention first', () => {
-    expect(dashboard.panels[0]).toMatchObject({ type: 'row', title: 'Herd and contention' });
-    expect(dashboard.panels[1]?.title).toBe('Herd factor');
+  it('has which names are contended next, then what is refused', () => {
+    const next = dashboard.panels.slice(5);
+    expect(next[0]).toMatchObject({ type: 'row', title: 'Herd and contention' });
+    expect(next[1]?.targets[0]?.expr).toContain('sum by (namespace, kind, name) (postern_contended_waiters');
+    const refusals = next.find(({ title }) => title === 'Refusals by reason');
+    expect(refusals?.targets.map(({ expr }) => expr).join()).toMatch(/limit_refusals.*overload_refusals/);
+  });
+
+  it('lets no two panels overlap', () => {
+    const taken = new Set<string>();
+    for (const { title, gridPos } of dashboard.panels)
+      for (let x = gridPos.x; x < gridPos.x + gridPos.w; x += 1)
+        for (let y = gridPos.y; y < gridPos.y + gridPos.h; y += 1) {
+          expect(taken.has(`${x} ${y}`), title).toBe(false);
+          taken.add(`${x} ${y}`);
+        }
   });
 
   it('reads from the chosen data source, and explains each panel', () => {

@@ -61,8 +61,8 @@ const NEVER_OVERLOADED = { POSTERN_OVERLOAD_DELAY_MS: '0' };
 
 const NO_HOUSEKEEPING: HousekeepingTiming = { ...HOUSEKEEPING_TIMING, everyMs: 24 * HOUR };
 
-/** Those that every replica keeps: on the list of pending revocations. */
-export const STANDING_WATCHES = 1;
+/** Those that every replica keeps: on the list of pending revocations, and on the question where requests wait. */
+export const STANDING_WATCHES = 2;
 
 /** Replicas that have not been disposed of. */
 let inThisProcess = 0;
@@ -136,7 +136,12 @@ export async function startReplica(options: ReplicaOptions = {}): Promise<Replic
   const replica = new Replica(gateway);
   inThisProcess += 1;
   await replica.untilReady();
+  await eventually('it is registered, and writes no more of its own accord', () => isRegistered(gateway));
   return replica;
+}
+
+async function isRegistered({ context: { control, layout } }: Gateway): Promise<boolean> {
+  return (await control.exists(layout.replica(control.sessionId))) !== undefined;
 }
 
 /** Of the whole run; `TEST_LOG_LEVEL=debug` shows it in place of that. */

@@ -95,9 +95,12 @@ describe('writes of one moment', () => {
       done.push(control.groupCommit.until(within()).remove(`/${i}`));
       await new Promise(setImmediate); // a turn of the event loop, in which connections flush
     }
+    expect(control.groupCommit.waiting).toBe(28);
     zookeeper.proxy.resume();
     await Promise.all(done);
     expect(control.observer.commits).toEqual([1, 1, 28]);
+    expect(control.observer.failedCommits).toEqual([]);
+    expect(control.groupCommit.waiting).toBe(0);
   });
 
   it('are as many in one transaction as a packet bears', async () => {
@@ -130,6 +133,7 @@ describe('a write that fails', () => {
       { i: 9, reason: { reason: 'BAD_VERSION', failedIndex: 1 } },
     ]);
     expect(await names(control)).toEqual(['9']);
+    expect(control.observer.failedCommits).toEqual(['refused']);
   });
 
   it('because another one of the same moment did the same is told so only once that is done', async () => {

@@ -2550,11 +2550,17 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Show where requests wait in this replica
+         * Show where requests wait
          * @description Lists the names of a namespace for which requests waited in this replica within the last five minutes
          *     (`windowMs`): those with the longest lines first, then those with the longest waits, then those with the most
          *     conflicts. It covers locks, read-write locks, semaphores, elections, queues (whose waiting consumers count) and
-         *     barriers. Ask every replica to get the whole picture. Scope: `read` on contention.
+         *     barriers. Scope: `read` on contention.
+         *
+         *     With `scope=all` the list covers all replicas: `waiting`, `waits` and `conflicts` are summed, of the longest waits
+         *     the longest is shown. They are asked through ZooKeeper, at most once a second however many callers ask, so the
+         *     answer may be two seconds old. `replicas` says how many were asked and which did not answer within a second;
+         *     replicas of releases that do not know this are not asked. A replica answers with its most contended names, within
+         *     64 KiB; `complete` says whether anything may be missing.
          */
         get: operations["showContention"];
         put?: never;
@@ -3483,6 +3489,16 @@ export interface components {
         Contention: {
             /** @description How far back the list goes, in milliseconds. */
             windowMs: number;
+            /** @description With `scope=all` only. */
+            replicas?: {
+                /** @description Replicas with a session in ZooKeeper. */
+                asked: number;
+                answered: number;
+                /** @description Those that did not answer in time, or of which a worker did not, by host name and port. What others of their workers told is in the list. */
+                silent: string[];
+            };
+            /** @description With `scope=all` only: whether every replica answered, and with all of its names. Otherwise the counts are the least that is true. */
+            complete?: boolean;
             items: components["schemas"]["ContendedName"][];
         };
         ContendedName: {
@@ -10802,6 +10818,8 @@ export interface operations {
             query?: {
                 /** @description The largest number of names to list. */
                 top?: number;
+                /** @description Whether to show the requests that wait in the replica that answers, or in all replicas. */
+                scope?: "replica" | "all";
             };
             header?: {
                 /**

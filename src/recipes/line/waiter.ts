@@ -77,6 +77,8 @@ export class LineWaiter implements Waiter {
   /** This request is writing to the place itself, or leaves it: nobody may hand it anything now. */
   #closed = false;
   #woken = false;
+  /** When it was, monotonic, unless something other than its grant was waited for since. */
+  #wokenAt: number | undefined;
   readonly #turns: Turns | undefined;
   #checkTimer: NodeJS.Timeout | undefined;
   #delayTimer: NodeJS.Timeout | undefined;
@@ -105,7 +107,7 @@ export class LineWaiter implements Waiter {
     const endWait = this.#context.contention.begin(kind, this.#line.path);
     try {
       const end = await (this.#turns === undefined ? this.#loop(bounds) : this.#takeTurns(this.#turns, bounds));
-      if (end === 'granted') metrics.handoffsTotal.inc({ kind });
+      if (end === 'granted') this.#countHandoff();
       return end;
     } finally {
       metrics.waiters.dec({ kind });
@@ -186,6 +188,7 @@ export class LineWaiter implements Waiter {
   /** Nobody stands before me whom I could watch, and nobody can hand anything over: only time passes. */
   async #sleepUntil({ lockedUntil }: Locked, bounds: WaitBounds): Promise<WaitEnd | undefined> {
     const ms = Math.max(1, Math.ceil(lockedUntil - this.#context.zooKeeperClock.now()));
+    this.#wokenAt = undefined;
     this.#delayTimer = setTimeout(() => this.#inbox.post('delay-over'), ms);
     return this.#sleep(bounds);
   }
@@ -250,13 +253,24 @@ export class LineWaiter implements Waiter {
 
   /** A hand-over wakes twice, by the event of the watch and by the release, in either order; it is one waking. */
   #wake(): void {
-    if (!this.#woken) this.#context.metrics.wakeupsTotal.inc({ kind: this.#line.kind });
+    if (this.#woken) return;
+    this.#context.metrics.wakeupsTotal.inc({ kind: this.#line.kind });
     this.#woken = true;
+    this.#wokenAt = performance.now();
+  }
+
+  #countHandoff(): void {
+    const { metrics } = this.#context;
+    const { kind } = this.#line;
+    metrics.handoffsTotal.inc({ kind });
+    if (this.#handedOver || this.#wokenAt === undefined) return;
+    metrics.successionSeconds.observe({ kind }, (performance.now() - this.#wokenAt) / 1_000);
   }
 
   #countSpurious(): void {
     if (this.#woken) this.#context.metrics.spuriousWakeupsTotal.inc({ kind: this.#line.kind });
     this.#woken = false;
+    this.#wokenAt = undefined;
   }
 
   async #checkHead(bounds: WaitBounds): Promise<void> {

@@ -38,6 +38,15 @@ export interface ContentionTold {
   conflicts: number;
 }
 
+/** A name for which requests wait now. */
+export interface Waited {
+  kind: Kind;
+  namespace: string;
+  name: string;
+  waiting: number;
+  oldestWaitMs: number;
+}
+
 /** How far back it is told of. */
 export const CONTENTION_WINDOW_MS = 5 * MINUTE;
 const SLICE_MS = MINUTE;
@@ -94,38 +103,59 @@ export class Contention {
 
   /** All names of a namespace about which there is anything to tell. */
   tell(namespace: string): ContentionTold[] {
-    const now = performance.now();
-    const first = Math.floor(now / SLICE_MS) - SLICES;
-    const all: ContentionTold[] = [];
-    for (const entry of this.#entries.values()) {
-      if (entry.namespace !== namespace) continue;
-      const slices = entry.slices.filter(({ number }) => number > first);
-      const waits = sum(slices, 'waits');
-      const conflicts = sum(slices, 'conflicts');
-      const [oldest] = entry.open; // in the order of their beginnings
-      if (oldest === undefined && waits === 0 && conflicts === 0) continue;
-      all.push({
-        kind: entry.kind,
-        scopeKind: entry.scopeKind,
-        name: entry.name,
-        waiting: entry.open.size,
-        oldestWaitMs: oldest === undefined ? 0 : Math.round(now - oldest.since),
-        waits,
-        waitMs: sum(slices, 'waitMs'),
-        longestWaitMs: Math.round(Math.max(0, ...slices.map(({ longestWaitMs }) => longestWaitMs))),
-        conflicts,
-      });
+    return this.#told((entry) => entry.namespace === namespace).map(([, told]) => told);
+  }
+
+  /** The same of all namespaces, by namespace. */
+  tellAll(): Map<string, ContentionTold[]> {
+    const all = new Map<string, ContentionTold[]>();
+    for (const [namespace, told] of this.#told(() => true)) {
+      const before = all.get(namespace);
+      if (before === undefined) all.set(namespace, [told]);
+      else before.push(told);
     }
     return all;
   }
 
-  /** The names of all namespaces for which most requests wait now, those with the longest lines first. */
-  longest(count: number): { kind: Kind; namespace: string; name: string; waiting: number }[] {
+  /** The names for which requests wait now, of all namespaces, those with the longest lines first. */
+  waitedFor(): Waited[] {
+    const now = performance.now();
     return [...this.#entries.values()]
       .filter(({ open }) => open.size > 0)
       .sort((a, b) => b.open.size - a.open.size)
-      .slice(0, count)
-      .map(({ kind, namespace, name, open }) => ({ kind, namespace, name, waiting: open.size }));
+      .map((entry) => ({
+        kind: entry.kind,
+        namespace: entry.namespace,
+        name: entry.name,
+        waiting: entry.open.size,
+        oldestWaitMs: oldestWaitMs(entry, now),
+      }));
+  }
+
+  #told(wanted: (entry: Entry) => boolean): [namespace: string, ContentionTold][] {
+    const now = performance.now();
+    const first = Math.floor(now / SLICE_MS) - SLICES;
+    const all: [string, ContentionTold][] = [];
+    for (const entry of this.#entries.values()) {
+      if (!wanted(entry)) continue;
+      const slices = entry.slices.filter(({ number }) => number > first);
+      const waits = sum(slices, 'waits');
+      const conflicts = sum(slices, 'conflicts');
+      if (entry.open.size === 0 && waits === 0 && conflicts === 0) continue;
+      const told = {
+        kind: entry.kind,
+        scopeKind: entry.scopeKind,
+        name: entry.name,
+        waiting: entry.open.size,
+        oldestWaitMs: oldestWaitMs(entry, now),
+        waits,
+        waitMs: Math.round(sum(slices, 'waitMs')),
+        longestWaitMs: Math.round(Math.max(0, ...slices.map(({ longestWaitMs }) => longestWaitMs))),
+        conflicts,
+      };
+      all.push([entry.namespace, told]);
+    }
+    return all;
   }
 
   #entry(kind: Kind, path: string): Entry {
@@ -153,8 +183,8 @@ export class Contention {
 }
 
 /**
- * Those with the longest lines, then the longest waits, then the most conflicts.
- * @param told by each process of the replica
+ * The most contended names.
+ * @param told by each process
  * @param shows whether whoever asks may see what has this name
  */
 export function topContention(
@@ -169,14 +199,27 @@ export function topContention(
     const before = together.get(key);
     together.set(key, before === undefined ? one : merged(before, one));
   }
-  const longest = (one: Contended): number => Math.max(one.oldestWaitMs, one.longestWaitMs);
   return [...together.values()]
     .map(({ scopeKind: _, waitMs, ...rest }) => ({
       ...rest,
       meanWaitMs: rest.waits === 0 ? 0 : Math.round(waitMs / rest.waits),
     }))
-    .sort((a, b) => b.waiting - a.waiting || longest(b) - longest(a) || b.conflicts - a.conflicts)
+    .sort(mostContendedFirst)
     .slice(0, count);
+}
+
+type Compared = Pick<ContentionTold, 'waiting' | 'oldestWaitMs' | 'longestWaitMs' | 'conflicts'>;
+
+/** Those with the longest lines, then the longest waits, then the most conflicts. */
+export function mostContendedFirst(a: Compared, b: Compared): number {
+  const longest = (one: Compared): number => Math.max(one.oldestWaitMs, one.longestWaitMs);
+  return b.waiting - a.waiting || longest(b) - longest(a) || b.conflicts - a.conflicts;
+}
+
+/** Those that wait are in the order of their beginnings. */
+function oldestWaitMs({ open }: Entry, now: number): number {
+  const [oldest] = open;
+  return oldest === undefined ? 0 : Math.round(now - oldest.since);
 }
 
 function merged(a: ContentionTold, b: ContentionTold): ContentionTold {

@@ -313,8 +313,8 @@ describe('lists', () => {
       ended.push(root.acquire(name, waiter, { waitMs: 20_000 }).then(() => root.endLease(waiter)));
       await root.untilWaiting(name, 1);
     }
-    const shown = async (client: KeyedClient): Promise<string[]> =>
-      ((await client.expect(200, 'GET', '/v1/contention')) as { items: { name: string }[] }).items.map(
+    const shown = async (client: KeyedClient, query = ''): Promise<string[]> =>
+      ((await client.expect(200, 'GET', `/v1/contention${query}`)) as { items: { name: string }[] }).items.map(
         ({ name }) => name,
       );
     // A place in line is there a moment before its request counts as one that waits.
@@ -324,6 +324,9 @@ describe('lists', () => {
     });
     expect(await shown(mine)).toContain('mine.busy');
     expect((await shown(mine)).filter((name) => !name.startsWith('mine'))).toEqual([]);
+    const shownOfAll = (client: KeyedClient): Promise<string[]> => shown(client, '?scope=all');
+    await eventually('the other replica shows it', async () => (await shownOfAll(rootB)).includes('theirs.busy'));
+    expect((await shownOfAll(mineB)).filter((name) => name.endsWith('busy'))).toEqual(['mine.busy']);
     await root.endLease(holder);
     await Promise.all(ended);
   });

@@ -43,12 +43,16 @@ export class RecordingObserver implements ZooKeeperObserver {
   readonly requests: string[] = [];
   /** Writes in each transaction of group commit. */
   readonly commits: number[] = [];
+  readonly failedCommits: string[] = [];
   watchCount = 0;
   request(operation: string): void {
     this.requests.push(operation);
   }
   committed(writes: number): void {
     this.commits.push(writes);
+  }
+  commitFailed(how: string): void {
+    this.failedCommits.push(how);
   }
   connected(connected: boolean): void {
     this.events.push(connected ? 'connected' : 'disconnected');
