@@ -70,6 +70,7 @@ function clear(input: HTMLInputElement, narrow: () => void): void {
 
 /** Arrows lead from match to match, and back into the box. */
 function walk(event: KeyboardEvent, input: HTMLInputElement, items: readonly Item[]): void {
+  if (event.defaultPrevented) return; // the box has led to the first match
   const at = items.findIndex(({ link }) => link === document.activeElement);
   if (at === -1 || input.value === '') return;
   if (event.key === 'ArrowDown') items[at + 1]?.link.focus();

@@ -23,7 +23,7 @@ a:hover { text-decoration-thickness: 2px; }
 main:focus { outline: none; }
 code, pre, kbd, textarea, .path { font-family: var(--mono); font-size: .875em; }
 code { background: var(--code); border-radius: 4px; padding: .1em .35em; overflow-wrap: anywhere; }
-pre { background: var(--code); border: 1px solid var(--line); border-radius: 8px; padding: .8rem 1rem; margin: .8rem 0; line-height: 1.5; white-space: pre-wrap; overflow-wrap: anywhere; }
+pre { background: var(--code); border: 1px solid var(--line); border-radius: 8px; padding: .8rem 1rem; margin: .8rem 0; line-height: 1.5; color: var(--ink); white-space: pre-wrap; overflow-wrap: anywhere; }
 pre code { background: none; padding: 0; font-size: 1em; }
 kbd { border: 1px solid var(--line); border-radius: 4px; padding: 0 .4em; background: var(--panel); }
 h1 { font-size: 2rem; line-height: 1.2; margin: 0 0 .75rem; letter-spacing: -.02em; }
@@ -74,8 +74,7 @@ main.narrow h2 + p { margin-top: 0; }
 .method { font: 700 .72rem/1 var(--mono); letter-spacing: .03em; }
 .get { color: var(--get); } .post { color: var(--post); } .delete { color: var(--delete); } .put { color: var(--put); }
 table { border-collapse: collapse; width: 100%; font-size: .92rem; }
-th, td { text-align: left; vertical-align: top; padding: .5rem .9rem .5rem 0; border-top: 1px solid var(--line); overflow-wrap: anywhere; }
-td { min-width: 3.5em; }
+th, td { text-align: left; vertical-align: top; padding: .5rem .9rem .5rem 0; border-top: 1px solid var(--line); }
 td:first-child code, td:first-child .method { overflow-wrap: normal; white-space: nowrap; }
 td:first-child code { white-space: normal; }
 th { border-top: 0; font-size: .8rem; color: var(--soft); font-weight: 600; padding-bottom: .25rem; }
@@ -129,7 +128,7 @@ textarea { display: block; min-height: 6rem; font: .85rem/1.5 var(--mono); resiz
   .session { padding: .9rem 1rem; }
   h1 { font-size: 1.7rem; }
   thead { position: absolute; clip-path: inset(50%); width: 1px; height: 1px; overflow: hidden; }
-  table, tbody, tr, td { display: block; }
+  table, tbody, tr, td { display: block; overflow-wrap: anywhere; }
   tr { border-top: 1px solid var(--line); padding: .5rem 0; }
   td { border: 0; padding: .1rem 0; }
   .result dl { grid-template-columns: minmax(0, 1fr); }
