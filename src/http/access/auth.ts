@@ -6,8 +6,8 @@
  *   keys as they were and logs an error.
  * - Without either, every caller is `anonymous` and may do everything, except the web pages of others: requests that
  *   come from such a page (`Origin`, `Sec-Fetch-Site`) or name an unknown host are refused. A page can point its own
- *   name at this gateway and is then of the same origin (DNS rebinding); it cannot do that with an address. So the pages
- *   of the gateway itself (`/docs`) are those whose origin is the host of the request, if that host is known.
+ *   name at this gateway and is then of the same origin (DNS rebinding); it cannot do that with an address. So the
+ *   gateway's own pages (`/docs`) are those whose origin is the host of the request, if that host is known.
  */
 import { readFileSync } from 'node:fs';
 import type { IncomingHttpHeaders } from 'node:http';

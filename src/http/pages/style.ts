@@ -15,7 +15,6 @@ export const STYLE = `
 * { box-sizing: border-box; }
 [hidden] { display: none !important; }
 html { scroll-padding-top: 1rem; }
-@media (prefers-reduced-motion: no-preference) { html { scroll-behavior: smooth; } }
 body { margin: 0; background: var(--paper); color: var(--ink); font: 16px/1.6 system-ui, sans-serif; overflow-wrap: break-word; }
 a { color: var(--link); text-decoration: underline; text-decoration-thickness: 1px; text-underline-offset: .2em; }
 a:hover { text-decoration-thickness: 2px; }
@@ -94,7 +93,7 @@ button { font-size: .85rem; padding: .25rem .8rem; cursor: pointer; }
 button:hover { border-color: var(--link); color: var(--link); }
 button.main { background: var(--link); border-color: var(--link); color: var(--paper); }
 button.main:hover { filter: brightness(1.1); color: var(--paper); }
-input, textarea { width: 100%; padding: .35rem .6rem; }
+input, textarea { width: 100%; padding: .35rem .6rem; color: var(--ink); }
 textarea { display: block; min-height: 6rem; font: .85rem/1.5 var(--mono); resize: vertical; }
 .actions { display: flex; flex-wrap: wrap; gap: .5rem; align-items: center; margin: -.2rem 0 .8rem; }
 .fields { display: grid; gap: .6rem; margin: 0 0 .8rem; }

@@ -5,7 +5,7 @@ export interface AnswerHead {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
 }
 
-/** Of a page of our own: nothing but our style sheet and script, nothing inline, no markup from scripts, nobody's frame. */
+/** Of a page of our own: our style sheet and script, nothing inline, no markup made by scripts, nobody's frame. */
 const PAGE_POLICY =
   /^default-src 'none'; style-src 'self'; (script-src 'self'; connect-src 'self'; require-trusted-types-for 'script'; )?base-uri 'none'; form-action 'none'; frame-ancestors 'none'$/;
 

@@ -1,5 +1,5 @@
-/** Which page shows what: a page for each tag, with the objects that it alone uses; the others are on one of their own. */
-import type { Document, OpenApi, Operation, Schema } from '../../contract/openapi.js';
+/** Which page shows what: one for each tag, with the objects that it alone uses, and one for all other objects. */
+import type { Document, OpenApi, Operation } from '../../contract/openapi.js';
 import { isObject } from './schema-view.js';
 
 export interface Places {
@@ -54,7 +54,7 @@ function usedBy({ components }: Document, { parameters, source, responses }: Ope
     for (const [, name = ''] of JSON.stringify(part).matchAll(/"#\/components\/schemas\/(\w+)"/g)) {
       if (found.has(name)) continue;
       found.add(name);
-      collect((components.schemas[name] satisfies Schema | undefined) ?? {});
+      collect(components.schemas[name] ?? {});
     }
   };
   collect([parameters, source.requestBody ?? {}, responses]);

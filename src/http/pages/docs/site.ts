@@ -51,7 +51,7 @@ function commonProblems(operations: readonly Operation[]): ReadonlyMap<string, R
   return new Map(found);
 }
 
-/** What the contract says first, a table of the operations by tag, and the objects: old links to all of them end here. */
+/** What the contract says first, the operations by tag, and the objects: old links to them end here. */
 function indexPage({ api, places, shell }: Site): Source {
   const { info, tags, components } = api.document;
   const [idea] = info.description.split(/^(?=## (?!The idea))/m);
