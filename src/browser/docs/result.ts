@@ -6,7 +6,8 @@ const HEADERS = ['content-type', 'etag', 'location', 'retry-after', 'allow', 'ww
 const SHOWN_MAX = 64 * 1024;
 
 export class Result {
-  readonly root = element('div', { class: 'result', role: 'status' });
+  readonly #status = element('p', { role: 'status' });
+  readonly root = element('div', { class: 'result' }, this.#status);
   readonly #startedAt = performance.now();
 
   /** @returns the text, as far as it is shown */
@@ -20,7 +21,8 @@ export class Result {
     const status = element('strong', {}, `${response.status} ${response.statusText}`.trim());
     const from = response.redirected ? `, from ${new URL(response.url).pathname}` : '';
     this.root.classList.add(response.ok ? 'good' : 'bad');
-    this.root.replaceChildren(element('p', {}, status, ` after ${ms} ms${from}`), element('dl', {}, ...headers));
+    this.#status.replaceChildren(status, ` after ${ms} ms${from}`);
+    this.root.append(element('dl', {}, ...headers));
     const text = await read(response, (sofar) => {
       body.textContent = sofar;
       if (!body.isConnected) this.root.append(body);

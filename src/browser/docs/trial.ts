@@ -129,7 +129,10 @@ export class Trial {
       });
       const text = await result.show(response, this.#has('stream'));
       if (response.status === 401)
-        result.say('This gateway asks for credentials: give an API key at the top of the page.');
+        result.say(
+          'This gateway asks for credentials.',
+          button('Give an API key', () => document.getElementById('api-key')?.focus()),
+        );
       if (response.ok) this.#learn(text);
       else if (response.status === 410 && this.#has('lease')) this.#session.forget();
     } catch (error) {
