@@ -43,6 +43,22 @@ const zones = [
     message: 'The command stands on the client, and loads nothing of the gateway.',
   },
   {
+    target: './src/browser/**',
+    from: [
+      './src/!(browser|http)/**',
+      './src/*.ts',
+      './src/http/!(pages)/**',
+      './src/http/pages/*.ts',
+      './src/http/pages/docs/!(curl).ts',
+    ],
+    message: 'Scripts of pages run in a browser: they import their own files, and how a curl line is written.',
+  },
+  {
+    target: './src/!(browser)/**',
+    from: inside('browser'),
+    message: 'What runs in a browser does not run here.',
+  },
+  {
     target: './src/workers/**',
     from: [...LAYERS, 'metrics'].map(inside).concat('./src/{main,run,gateway}.ts'),
     message: 'Workers are processes: what they serve is not their business.',

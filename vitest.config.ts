@@ -8,6 +8,7 @@ const resultsFile = env['TEST_RESULTS'];
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
+    exclude: ['**/node_modules/**', 'test/browser/**'],
     globalSetup: ['test/support/global-setup.ts'],
     // A process per file: sessions, timers and sockets of one file cannot reach into the next.
     pool: 'forks',

@@ -56,7 +56,8 @@ for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM', 'SIGHUP'])) {
 try {
   checkNode();
   await installPackages(log);
-  if (!watch) await build(log);
+  if (watch) await bundlePages();
+  else await build(log);
   await checkGatewayPort();
   if (!env['POSTERN_ZOOKEEPER'] && !stopping) {
     zookeeper = await startOwnZooKeeper({ dataDir: resolve(ROOT, env['POSTERN_DATA_DIR'] || '.data'), env, log });
@@ -69,6 +70,12 @@ try {
   }
 } catch (error) {
   await stop(1, /** @type {Error} */ (error).message);
+}
+
+/** The gateway runs from its sources then; a browser cannot. */
+async function bundlePages() {
+  const { bundleBrowser } = await import('./lib/browser-bundle.mjs'); // its packages may not have been there
+  await bundleBrowser(ROOT);
 }
 
 async function checkGatewayPort() {

@@ -6,6 +6,7 @@
 import { mkdtemp, readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { chromium } from 'playwright-core';
 import { parse } from 'yaml';
 import { ROOT } from '../lib/install.mjs';
 import { thePair } from './scene.mjs';
@@ -26,13 +27,13 @@ async function checkPages() {
 
 /** @param {string} url of a replica */
 export async function checkPagesAt(url) {
-  const [{ chromium }, executablePath] = await Promise.all([tools.playwright(), tools.chromium()]);
+  const executablePath = await tools.chromium();
   const pictures = await mkdtemp(join(tmpdir(), 'postern-pages-'));
   const operations = await operationIds();
   // Its sandbox needs what containers do not give; it sees our own pages only.
   const browser = await chromium.launch({ executablePath, chromiumSandbox: false });
   try {
-    for (const path of ['/docs', '/problems/lock-held', '/problems/invalid'])
+    for (const path of ['/docs', '/docs/locks', '/problems/lock-held', '/problems/invalid'])
       for (const width of WIDTHS)
         for (const colorScheme of SCHEMES) {
           const page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme });
@@ -41,7 +42,7 @@ export async function checkPagesAt(url) {
           if (path === '/docs') await expectOperations(page, operations);
           complaints.push(...(await layoutOf(page)));
           await page.screenshot({
-            path: join(pictures, `${path.slice(1).replace('/', '-')}-${width}-${colorScheme}.png`),
+            path: join(pictures, `${path.slice(1).replaceAll('/', '-')}-${width}-${colorScheme}.png`),
           });
           await page.close();
           if (complaints.length > 0)
@@ -72,14 +73,13 @@ function complaintsOf(page, url) {
   return complaints;
 }
 
-/** Each with its heading, its path and its answers. @param {any} page of Playwright @param {readonly string[]} ids */
+/** Each with a link to where it is explained. @param {any} page of Playwright @param {readonly string[]} ids */
 async function expectOperations(page, ids) {
   const missing = await page.evaluate(
     (wanted) =>
       wanted.filter((id) => {
-        const card = document.querySelector(`article[id="${id}"]`);
-        const shows = (/** @type {string} */ part) => (card?.querySelector(part)?.getClientRects().length ?? 0) > 0;
-        return !['h3', 'a.path', 'table'].every(shows);
+        const link = document.querySelector(`tr[id="${id}"] a[href$="#${id}"]`);
+        return (link?.getClientRects().length ?? 0) === 0;
       }),
     [...ids],
   );

@@ -25,7 +25,6 @@ export const KUBERNETES_VERSIONS = ['1.30.0', '1.37.0'];
  */
 const DEBIAN_PACKAGES = ['prometheus', 'haproxy', 'liblua5.3-0', 'libopentracing-c-wrapper0', 'libopentracing1'];
 const NODE = 'node@24';
-const PLAYWRIGHT = 'playwright-core@1.65.1';
 
 /**
  * Runs a program whose failure is the end of the check.
@@ -188,17 +187,8 @@ export const tools = {
   prometheus: once(debianProgram('prometheus')),
   haproxy: once(debianProgram('haproxy')),
   node24: once(node24),
-  playwright: once(playwright),
   chromium: once(chromium),
 };
-
-/** What drives a browser; the browsers that its makers offer are not fetched. */
-async function playwright() {
-  const dir = await provide(PLAYWRIGHT.replace('@', '-'), async (made) => {
-    await must('npm', ['install', '--prefix', made, '--no-save', '--no-audit', '--no-fund', PLAYWRIGHT]);
-  });
-  return import(join(dir, 'node_modules', 'playwright-core', 'index.mjs'));
-}
 
 /**
  * Debian's, or whatever of that family there is; it has more libraries than are worth unpacking, so it alone is

@@ -8,7 +8,7 @@ import { rawConnection, parseAnswer, send, type Method } from './client.js';
 import { startFrame } from './harness.js';
 import { eventually } from '../support/eventually.js';
 
-const PATHS: Record<string, string> = { code: 'draining', key: 'a/b' };
+const PATHS: Record<string, string> = { code: 'draining', key: 'a/b', page: 'locks' };
 
 /**
  * What successful answers say is checked wherever a test gets one (`contract.ts`); here those that fail, and those of

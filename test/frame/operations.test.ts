@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
@@ -104,50 +103,14 @@ describe('the contract', () => {
 });
 
 describe('pages', () => {
-  const expectSafe = (response: { headers: Record<string, string>; text: string }): void => {
-    const policy = response.headers['content-security-policy'] ?? '';
-    const style = /<style>([^]*?)<\/style>/.exec(response.text)?.[1] ?? '';
-    expect(policy).toContain("default-src 'none'");
-    expect(policy).toContain(`style-src 'sha256-${createHash('sha256').update(style).digest('base64')}'`);
-    expect(response.text).not.toMatch(/<script|<img|<link|<iframe|style="|onclick|@import|url\(|src=/);
-  };
-
   it('/ leads to the documentation', async () => {
     const response = await send(frame.url, 'get', '/', (test) => test.redirects(0).ok(({ status }) => status === 302));
     expect(response.headers['location']).toBe('/docs');
   });
 
-  it('/docs shows every operation and every object, and loads nothing', async () => {
-    const response = await send(frame.url, 'get', '/docs');
-    expectSafe(response);
-    const ids = new Set([...response.text.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id));
-    for (const { operationId, template } of openApi().operations) {
-      expect(ids).toContain(operationId);
-      expect(response.text).toContain(template);
-    }
-    for (const [, target] of response.text.matchAll(/href="#([^"]+)"/g)) expect(ids).toContain(target);
-  });
-
-  it('/docs is well-formed: every element that opens is closed', async () => {
-    const { text } = await send(frame.url, 'get', '/docs');
-    const open: string[] = [];
-    for (const [, slash, name = ''] of text.matchAll(/<(\/?)([a-z0-9]+)[^>]*>/g)) {
-      if (['meta', 'br'].includes(name)) continue;
-      if (slash === '') open.push(name);
-      else expect(open.pop()).toBe(name);
-    }
-    expect(open).toEqual([]);
-  });
-
-  it('/docs shows the text of the contract as text', async () => {
-    const { text } = await send(frame.url, 'get', '/docs');
-    expect(text).not.toMatch(/undefined|\[object|\*\*|```/);
-    expect(text).toContain('<code>application/problem+json</code>');
-  });
-
   it.each(Object.keys(ERROR_CODES))('/problems/%s explains the code', async (code) => {
     const page = await send(frame.url, 'get', `/problems/${code}`);
-    expectSafe(page);
+    expect(page.text).not.toMatch(/<script|<style|<img|<iframe|style="|onclick|src=/);
     expect(page.text).toContain(`code ${code}`);
     const asJson = await send(frame.url, 'get', `/problems/${code}`, (test) => test.set('Accept', 'application/json'));
     const guide = asJson.body as Record<string, string>;

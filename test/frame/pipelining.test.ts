@@ -350,7 +350,7 @@ describe('what all connections send ahead', () => {
     const worker = await rawConnection(frame.url);
     worker.socket.write(get('locks/slow', '1.1', bearer(keys)));
     await eventually('it has begun', () => begun.length === 1);
-    const docs = 'GET /docs HTTP/1.1\r\nHost: localhost\r\n\r\n';
+    const docs = 'GET /openapi.yaml HTTP/1.1\r\nHost: localhost\r\n\r\n';
     const strangers = await Promise.all(Array.from({ length: CROWD }, () => rawConnection(frame.url)));
     for (const { socket } of strangers) socket.pause().write(docs.repeat(3) + large.repeat(59));
     await eventually('some of them are closed', async () => (await refusals()) > 0);

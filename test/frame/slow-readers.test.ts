@@ -21,7 +21,7 @@ it('closes a connection whose client reads nothing of its answer', async () => {
   const socket = connect(Number(new URL(frame.url).port), '127.0.0.1');
   sockets.push(socket);
   socket.on('error', () => undefined).pause();
-  socket.write('GET /docs HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(REQUESTS));
+  socket.write('GET /openapi.yaml HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(REQUESTS));
   await eventually(
     'the replica has given it up',
     () => frame?.log().some(({ delivered }) => delivered === false) === true,

@@ -220,5 +220,6 @@ async function useCounter({ ask, get, watch }: Day): Promise<void> {
 async function useOperations({ get, watch }: Day): Promise<void> {
   await watch('/v1/events?watch=lock:thing,config:app/*');
   for (const path of ['/v1/status', '/v1/contention', '/', '/healthz', '/readyz', '/metrics']) await get(path);
-  for (const path of ['/openapi.yaml', '/openapi.json', '/docs', '/problems/draining']) await get(path);
+  for (const path of ['/openapi.yaml', '/openapi.json', '/problems/draining']) await get(path);
+  for (const path of ['/docs', '/docs/locks', '/docs/docs.css', '/docs/docs.js']) await get(path);
 }

@@ -4,9 +4,10 @@
  * - With a file of API keys or an identity provider, every operation that is not public needs one of its keys or
  *   tokens. The file is read again when it changes. A file that cannot be read stops the start; later, it leaves the
  *   keys as they were and logs an error.
- * - Without either, every caller is `anonymous` and may do everything, except web pages: requests that come from a page
- *   (`Origin`, `Sec-Fetch-Site`) or name an unknown host are refused. A page can point its own name at this gateway and
- *   is then of the same origin (DNS rebinding); it cannot do that with an address.
+ * - Without either, every caller is `anonymous` and may do everything, except the web pages of others: requests that
+ *   come from such a page (`Origin`, `Sec-Fetch-Site`) or name an unknown host are refused. A page can point its own
+ *   name at this gateway and is then of the same origin (DNS rebinding); it cannot do that with an address. So the
+ *   gateway's own pages (`/docs`) are those whose origin is the host of the request, if that host is known.
  */
 import { readFileSync } from 'node:fs';
 import type { IncomingHttpHeaders } from 'node:http';
@@ -74,10 +75,14 @@ function anonymousAccess(config: AuthenticationOptions['config']): Authenticatio
   return {
     admit(headers, host) {
       const { origin } = headers;
-      if (origin === undefined ? isOfForeignPage(headers) : !config.corsOrigins.includes(origin)) {
+      const isForeign =
+        origin === undefined
+          ? isOfForeignPage(headers)
+          : !isOfHost(origin, host) && !config.corsOrigins.includes(origin);
+      if (isForeign) {
         const sign = origin === undefined ? 'Sec-Fetch-Site' : 'Origin';
         throw forbidden(
-          `Without credentials requests from web pages are refused (the request has the header ${sign}).`,
+          `Without credentials requests from other web pages are refused (the request has the header ${sign}).`,
         );
       }
       const name = host === undefined ? undefined : hostName(host);
@@ -101,6 +106,11 @@ function isOfForeignPage(headers: IncomingHttpHeaders): boolean {
   const site = headers['sec-fetch-site'];
   if (site !== 'cross-site' && site !== 'same-site') return false;
   return headers['sec-fetch-mode'] !== 'navigate' || headers['sec-fetch-dest'] !== 'document';
+}
+
+/** Browsers write both in lower case, and leave out the same ports. TLS may end at a proxy. */
+function isOfHost(origin: string, host: string | undefined): boolean {
+  return host !== undefined && (origin === `http://${host}` || origin === `https://${host}`);
 }
 
 /** No host name is longer. */

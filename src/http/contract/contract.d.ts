@@ -2691,10 +2691,75 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * This contract as a page
-         * @description Served from the package; loads nothing from anywhere else.
+         * This contract as pages
+         * @description The first of the pages: what this is, and every operation by its tag. All of them are served from the package and
+         *     load nothing from anywhere else.
          */
         get: operations["docs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/docs/{page}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description A tag in lower case with dashes (`read-write-locks`), or `introduction`, `objects` or `problems`.
+                 * @example locks
+                 */
+                page: string;
+            };
+            cookie?: never;
+        };
+        /**
+         * A part of this contract as a page
+         * @description The operations of a tag with their parameters, bodies and answers, and a request to try each of them. An unknown
+         *     page is answered with 404; the problem lists those there are as `pages`.
+         */
+        get: operations["docsPage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/docs/docs.css": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The style sheet of the pages */
+        get: operations["docsStyle"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/docs/docs.js": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The script of the pages
+         * @description Filters the operations and runs requests. Without it every page can be read.
+         */
+        get: operations["docsScript"];
         put?: never;
         post?: never;
         delete?: never;
@@ -3680,6 +3745,10 @@ export interface components {
             namespace?: string;
             /** @description For `not-acceptable`, the types that are available. */
             types?: string[];
+            /** @description For `not-acceptable`, the encodings that are available, if that is what the request refused. */
+            encodings?: string[];
+            /** @description For `not-found` below `/docs`, the pages that there are. */
+            pages?: string[];
         } & {
             [key: string]: unknown;
         };
@@ -4154,7 +4223,10 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `not-acceptable`: the answer exists only in other types, which `types` lists. Nothing was done. */
+        /**
+         * @description `not-acceptable`: the answer exists only in other types, which `types` lists, or in other encodings, which
+         *     `encodings` lists. Nothing was done.
+         */
         NotAcceptable: {
             headers: {
                 "Trace-Id": components["headers"]["TraceId"];
@@ -4706,8 +4778,10 @@ export interface components {
         WwwAuthenticate: string;
         /** @description Where to continue. */
         Location: string;
-        /** @description What the page may load, which is nothing from elsewhere. */
+        /** @description What the page may load and run, which is nothing from elsewhere and nothing inline. */
         ContentSecurityPolicy: string;
+        /** @description The answer is compressed as `Accept-Encoding` allows (`br`, `gzip`); each encoding has an ETag of its own. */
+        VaryByEncoding: string;
     };
     pathItems: never;
 }
@@ -11015,6 +11089,7 @@ export interface operations {
                 headers: {
                     "Trace-Id": components["headers"]["TraceId"];
                     ETag: components["headers"]["ETag"];
+                    Vary: components["headers"]["VaryByEncoding"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -11053,6 +11128,7 @@ export interface operations {
                 headers: {
                     "Trace-Id": components["headers"]["TraceId"];
                     ETag: components["headers"]["ETag"];
+                    Vary: components["headers"]["VaryByEncoding"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -11096,10 +11172,136 @@ export interface operations {
                     "Trace-Id": components["headers"]["TraceId"];
                     ETag: components["headers"]["ETag"];
                     "Content-Security-Policy": components["headers"]["ContentSecurityPolicy"];
+                    Vary: components["headers"]["VaryByEncoding"];
                     [name: string]: unknown;
                 };
                 content: {
                     "text/html": string;
+                };
+            };
+            304: components["responses"]["NotModified"];
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    docsPage: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The ETag you have, or several of them. As long as the state still has one of these, the answer is 304.
+                 * @example "4294967312"
+                 */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+            };
+            path: {
+                /**
+                 * @description A tag in lower case with dashes (`read-write-locks`), or `introduction`, `objects` or `problems`.
+                 * @example locks
+                 */
+                page: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page for humans. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    ETag: components["headers"]["ETag"];
+                    "Content-Security-Policy": components["headers"]["ContentSecurityPolicy"];
+                    Vary: components["headers"]["VaryByEncoding"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            304: components["responses"]["NotModified"];
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    docsStyle: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The ETag you have, or several of them. As long as the state still has one of these, the answer is 304.
+                 * @example "4294967312"
+                 */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The style sheet. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    ETag: components["headers"]["ETag"];
+                    Vary: components["headers"]["VaryByEncoding"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/css": string;
+                };
+            };
+            304: components["responses"]["NotModified"];
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    docsScript: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The ETag you have, or several of them. As long as the state still has one of these, the answer is 304.
+                 * @example "4294967312"
+                 */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The script. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    ETag: components["headers"]["ETag"];
+                    Vary: components["headers"]["VaryByEncoding"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/javascript": string;
                 };
             };
             304: components["responses"]["NotModified"];

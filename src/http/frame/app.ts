@@ -186,7 +186,7 @@ class Frame {
     call.answerHeaders = corsHeaders(config.corsOrigins, request.headers);
 
     const match = router.match(method, target.segments);
-    if (match === undefined) throw noSuchPath(target.segments);
+    if (match === undefined) return pageWithoutSlash(router, method, target.segments);
     if ('allow' in match) {
       if (method !== 'OPTIONS') throw notAllowed(method, match.allow, router.verbsBelow(target.segments));
       call.answerHeaders = corsHeaders(config.corsOrigins, request.headers, match.allow);
@@ -331,6 +331,18 @@ function notAllowed(method: string, allow: string, verbs: readonly string[]): Po
   return new PosternError('method-not-allowed', `This resource has no ${method}; it has ${allow}.${hint}`, {
     members: { allow },
   });
+}
+
+/**
+ * People type `/docs/`: where the path without its last slash is a page, they are sent there.
+ * @throws PosternError `not-found` everywhere else
+ */
+function pageWithoutSlash(router: Router, method: string, segments: readonly string[]): Answer {
+  const shorter = segments.slice(0, -1);
+  const match = segments.at(-1) === '' && shorter.length > 0 ? router.match(method, shorter) : undefined;
+  if (match === undefined || !('operation' in match) || !match.operation.types.includes('text/html'))
+    throw noSuchPath(segments);
+  return { status: 308, headers: { Location: `/${shorter.map(encodeURIComponent).join('/')}` } };
 }
 
 function noSuchPath(segments: readonly string[]): PosternError {

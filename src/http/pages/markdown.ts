@@ -39,8 +39,8 @@ function renderBlock(block: string): string {
     return `<ul>${listItems(lines)
       .map((item) => `<li>${inline(item)}</li>`)
       .join('')}</ul>`;
-  const heading = /^#+ (.*)/.exec(first)?.[1];
-  if (heading !== undefined) return `<h4>${inline(heading)}</h4>`;
+  const [, marks = '', heading] = /^(#+) (.*)/.exec(first) ?? [];
+  if (heading !== undefined) return `<h${marks.length}>${inline(heading)}</h${marks.length}>`;
   return `<p>${inline(lines.join(' '))}</p>`;
 }
 
@@ -55,8 +55,9 @@ function listItems(lines: readonly string[]): string[] {
 }
 
 function renderTable(lines: readonly string[]): string {
-  const [head, , ...rows] = lines.map((line) => line.split('|').slice(1, -1));
-  const row = (cells: readonly string[], tag: string): string =>
-    `<tr>${cells.map((cell) => `<${tag}>${inline(cell)}</${tag}>`).join('')}</tr>`;
-  return `<div class="scroll"><table>${row(head ?? [], 'th')}${rows.map((cells) => row(cells, 'td')).join('')}</table></div>`;
+  const [head = [], , ...rows] = lines.map((line) => line.split('|').slice(1, -1));
+  const row = (cells: readonly string[]): string =>
+    `<tr>${cells.map((cell) => `<td>${inline(cell)}</td>`).join('')}</tr>`;
+  const names = head.map((cell) => `<th scope="col">${inline(cell)}</th>`).join('');
+  return `<table><thead><tr>${names}</tr></thead><tbody>${rows.map(row).join('')}</tbody></table>`;
 }

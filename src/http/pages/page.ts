@@ -1,33 +1,40 @@
 /**
- * The shell of every HTML page: self-contained, without a script, and with a policy that allows nothing but its own
- * style sheet.
+ * The shell of every HTML page: nothing from elsewhere, nothing inline, and a policy that allows no more than the style
+ * sheet and, where there is one, the script of this replica. A script makes elements and texts, and never markup
+ * (`require-trusted-types-for`).
  */
-import { createHash } from 'node:crypto';
-import type { Answer } from '../frame/exchange.js';
-import { STYLE } from './style.js';
+import type { Source } from './asset.js';
 
-const STYLE_HASH = createHash('sha256').update(STYLE).digest('base64');
+export interface PageOptions {
+  readonly title: string;
+  /** Between `<body>` and `</body>`. */
+  readonly body: string;
+  /** The path of its style sheet. */
+  readonly style: string;
+  /** The path of its script, if it has one; it is run when the page has been read. */
+  readonly script?: string;
+}
 
-const SECURITY_POLICY = [
-  "default-src 'none'",
-  `style-src 'sha256-${STYLE_HASH}'`,
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'none'",
-].join('; ');
+const ALWAYS = ["default-src 'none'", "style-src 'self'"];
+/** A script may also send requests to the replica that it comes from. */
+const WITH_SCRIPT = ["script-src 'self'", "connect-src 'self'", "require-trusted-types-for 'script'"];
+const NEVER = ["base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"];
 
-export function page(title: string, body: string): Answer {
+export function page({ title, body, style, script }: PageOptions): Source {
+  const policy = [...ALWAYS, ...(script === undefined ? [] : WITH_SCRIPT), ...NEVER].join('; ');
+  const tag = script === undefined ? '' : `\n<script src="${script}" defer></script>`;
   return {
     status: 200,
     contentType: 'text/html; charset=utf-8',
-    headers: { 'Content-Security-Policy': SECURITY_POLICY, 'Referrer-Policy': 'no-referrer' },
+    headers: { 'Content-Security-Policy': policy, 'Referrer-Policy': 'no-referrer' },
     body: `<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
 <title>${escapeHtml(title)}</title>
-<style>${STYLE}</style>
+<link rel="stylesheet" href="${style}">${tag}
 </head>
 <body>
 ${body}

@@ -35,10 +35,10 @@ export const PROBLEM_GUIDE: Readonly<Record<ErrorCode, Guidance>> = {
   },
   forbidden: {
     meaning:
-      'The credential is known, but has not the scope that this needs in this namespace, or not for this name (`scope`, `kind`, `namespace` and `name` say which). Without configured credentials: the request came from a web page, or for a host name that is not this machine.',
+      'The credential is known, but has not the scope that this needs in this namespace, or not for this name (`scope`, `kind`, `namespace` and `name` say which). Without configured credentials: the request came from a web page of others, or for a host name that is not this machine.',
     happened: NOTHING_DONE,
     advice:
-      'Ask the operator for the scope, or use the right namespace. To be reached from other machines the gateway needs POSTERN_AUTH_FILE or POSTERN_OIDC_ISSUER (or POSTERN_INSECURE); to be called by web pages, POSTERN_CORS_ORIGINS.',
+      'Ask the operator for the scope, or use the right namespace. To be reached from other machines the gateway needs POSTERN_AUTH_FILE or POSTERN_OIDC_ISSUER (or POSTERN_INSECURE); to be called by other web pages, POSTERN_CORS_ORIGINS.',
   },
   'invalid-lease-token': {
     meaning:

@@ -1,21 +1,21 @@
 /** The operations for operators and their tools: health, metrics, the contract and its explanations. */
-import { createHash } from 'node:crypto';
 import type { Config } from '../../config.js';
 import { ERROR_CODES, PosternError, type ErrorCode } from '../../errors.js';
 import { EXPOSITION_TYPE } from '../../metrics/aggregate.js';
 import { LOCK_DELAY_MAX_MS } from '../../recipes/line/delay/lock-delay.js';
 import { instant, type Clock } from '../../time.js';
 import { negotiate } from '../frame/accept.js';
-import { headerOf } from '../frame/call.js';
 import { HEADERS_BYTES_MAX } from '../server/connection-errors.js';
 import type { Answer, Exchange, Routes } from '../frame/exchange.js';
 import { maxConnectionsOf } from '../server/max-connections.js';
 import { openApi } from '../contract/openapi.js';
-import { docsPage } from '../pages/docs.js';
+import { asset } from '../pages/asset.js';
+import { docsScript } from '../pages/docs/script.js';
+import { docsSite } from '../pages/docs/site.js';
 import { problemPage } from '../pages/problem-page.js';
 import { PROBLEM_GUIDE } from '../pages/problem-guide.js';
+import { STYLE } from '../pages/style.js';
 import { TARGET_BYTES_MAX } from '../frame/request-target.js';
-import { matchesEtag } from './shared/etag.js';
 import { namedNamespaceOf } from './shared/subject.js';
 
 export interface Readiness {
@@ -49,10 +49,6 @@ export function operationsRoutes(options: OperationsOptions): Routes {
   const startedAt = options.clock.now();
   const startedMonotonic = options.clock.monotonic();
   const limits = limitsOf(options.config);
-  const yaml = keptOnce(() => ({ status: OK, body: openApi().text, contentType: 'application/yaml' }));
-  const json = keptOnce(() => ({ status: OK, body: JSON.stringify(openApi().document), contentType: JSON_TYPE }));
-  const docs = keptOnce(() => docsPage(openApi()));
-
   return {
     home: () => Promise.resolve({ status: 302, headers: { Location: '/docs' } }),
     health: () => answer({ status: 'ok' }),
@@ -62,9 +58,9 @@ export function operationsRoutes(options: OperationsOptions): Routes {
       body: await options.exposition(),
       contentType: EXPOSITION_TYPE,
     }),
-    openapiYaml: yaml,
-    openapiJson: json,
-    docs,
+    openapiYaml: asset(() => ({ status: OK, body: openApi().text, contentType: 'application/yaml' })),
+    openapiJson: asset(() => ({ status: OK, body: JSON.stringify(openApi().document), contentType: JSON_TYPE })),
+    ...docsRoutes(),
     problem: explainProblem,
     status: (exchange) => {
       namedNamespaceOf(exchange, 'read');
@@ -81,19 +77,22 @@ export function operationsRoutes(options: OperationsOptions): Routes {
   };
 }
 
-/** Built at the first request, then the same bytes for all: in memory once, however many clients do not read it. */
-function keptOnce(make: () => Answer): (exchange: Exchange) => Promise<Answer> {
-  let kept: { answer: Answer; etag: string } | undefined;
-  return async ({ headers }) => {
-    if (kept === undefined) {
-      const made = make();
-      const body = Buffer.from(made.body as string);
-      const etag = `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`;
-      kept = { answer: { ...made, body, isShared: true, headers: { ...made.headers, ETag: etag } }, etag };
-    }
-    const known = headerOf(headers['if-none-match']);
-    if (known !== undefined && matchesEtag(known, kept.etag)) return { status: 304, headers: { ETag: kept.etag } };
-    return kept.answer;
+function docsRoutes(): Routes {
+  let pages: ReadonlyMap<string, ReturnType<typeof asset>> | undefined;
+  const serve = async (name: string, exchange: Exchange): Promise<Answer> => {
+    pages ??= new Map([...docsSite(openApi())].map(([one, make]) => [one, asset(make)]));
+    const page = pages.get(name);
+    if (page !== undefined) return page(exchange);
+    const names = [...pages.keys()].filter((one) => one !== '');
+    throw new PosternError('not-found', `There is no such page; below /docs there are ${names.join(', ')}.`, {
+      members: { pages: names },
+    });
+  };
+  return {
+    docs: (exchange) => serve('', exchange),
+    docsPage: (exchange) => serve(exchange.params['page'] as string, exchange),
+    docsStyle: asset(() => ({ status: OK, body: STYLE, contentType: 'text/css; charset=utf-8' })),
+    docsScript: asset(docsScript),
   };
 }
 

@@ -81,6 +81,24 @@ describe('without API keys', () => {
     },
   );
 
+  it('a request from a page of the gateway itself is served, and none from a page that only has its name', async () => {
+    const { host } = new URL(frame.url);
+    const statusFor = async (origin: string, name: string): Promise<number> =>
+      (
+        await send(frame.url, 'post', '/v1/locks/a/acquire', (test) =>
+          test.set({ Origin: origin, Host: name }).send({}),
+        )
+      ).status;
+    const own = [host, 'localhost:7070', '[::1]:7070'];
+    for (const name of own) expect([name, await statusFor(`http://${name}`, name)]).toEqual([name, 200]);
+    expect(await statusFor('https://localhost', 'localhost')).toBe(200);
+    // A name that points here (DNS rebinding), another port, another scheme, and a page without an origin.
+    expect(await statusFor('http://evil.example:7070', 'evil.example:7070')).toBe(403);
+    expect(await statusFor('http://localhost:7071', 'localhost:7070')).toBe(403);
+    expect(await statusFor('file://localhost:7070', 'localhost:7070')).toBe(403);
+    expect(await statusFor('null', 'null')).toBe(403);
+  });
+
   it.each([
     ['an image in a page elsewhere', 403, { site: 'cross-site', mode: 'no-cors', dest: 'image' }],
     ['an image in a page of another name of this site', 403, { site: 'same-site', mode: 'no-cors', dest: 'image' }],

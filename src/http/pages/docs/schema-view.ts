@@ -1,14 +1,21 @@
 /** Schemas of the contract for people: a type with links, and the rules in words. */
-import { resolve, type Document, type Schema } from '../contract/openapi.js';
-import { inline, markdown } from './markdown.js';
-import { escapeHtml } from './page.js';
+import { resolve, type Document, type Schema } from '../../contract/openapi.js';
+import { inline, markdown } from '../markdown.js';
+import { escapeHtml } from '../page.js';
+
+/** Schemas stand in a document, and those with a table of their own at a place. */
+export interface Context {
+  readonly document: Document;
+  readonly places: { object(name: string): string | undefined };
+}
 
 /** The type of a value: `integer`, `list of Holder` … with a link to each object that has a table of its own. */
-export function typeOf(document: Document, schema: Schema): string {
+export function typeOf(context: Context, schema: Schema): string {
   const name = referencedName(schema);
-  const target = resolved(document, schema);
-  if (name !== undefined && isObject(target)) return `<a href="#schema-${name}">${name}</a>`;
-  if (target.type === 'array') return `list of ${typeOf(document, target.items ?? {})}`;
+  const target = resolved(context.document, schema);
+  const place = name === undefined ? undefined : context.places.object(name);
+  if (place !== undefined) return `<a href="${place}">${name}</a>`;
+  if (target.type === 'array') return `list of ${typeOf(context, target.items ?? {})}`;
   const types = [target.type ?? 'any'].flat().join(' or ');
   return escapeHtml(target.format === 'date-time' ? `${types} (instant)` : types);
 }
@@ -22,25 +29,31 @@ export function isObject(schema: Schema): boolean {
 export type Requirement = 'required' | 'always';
 
 /** A table of the members of an object; if it has alternatives or parts, of all of them. */
-export function membersTable(document: Document, schema: Schema, requirement: Requirement): string {
-  const target = resolved(document, schema);
+export function membersTable(context: Context, schema: Schema, requirement: Requirement): string {
+  const target = resolved(context.document, schema);
   if (target.anyOf !== undefined) {
     const alternatives = target.anyOf.map((one) =>
-      referencedName(one) === undefined ? membersTable(document, one, requirement) : typeOf(document, one),
+      referencedName(one) === undefined ? membersTable(context, one, requirement) : typeOf(context, one),
     );
     return alternatives.join('<p class="note">or</p>');
   }
-  const rows = membersOf(document, target).map(
+  const rows = membersOf(context.document, target).map(
     ({ name, member, required }) =>
       `<tr><td><code>${escapeHtml(name)}</code>${required ? ` <span class="required">${requirement}</span>` : ''}</td>` +
-      `<td>${typeOf(document, member)}</td><td>${explain(document, member)}</td></tr>`,
+      `<td>${typeOf(context, member)}</td><td>${explain(context, member)}</td></tr>`,
   );
   if (rows.length === 0) return '<p class="note">No members.</p>';
-  return `<div class="scroll"><table><tr><th>member</th><th>type</th><th></th></tr>${rows.join('')}</table></div>`;
+  return table(['member', 'type', 'meaning'], rows);
+}
+
+/** @param rows each a `<tr>` */
+export function table(head: readonly string[], rows: readonly string[]): string {
+  const cells = head.map((name) => `<th scope="col">${name}</th>`).join('');
+  return `<table><thead><tr>${cells}</tr></thead><tbody>${rows.join('')}</tbody></table>`;
 }
 
 /** What a value means, and its rules. */
-export function explain(document: Document, schema: Schema): string {
+export function explain({ document }: Context, schema: Schema): string {
   const target = resolved(document, schema);
   const description = schema.description ?? target.description ?? '';
   const rules = rulesOf({ ...target, ...schema });

@@ -1,0 +1,84 @@
+/** Every page of the documentation, to be looked at: wide and narrow, light and dark, with and without its script. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openApi } from '../../../src/http/contract/openapi.js';
+import { docsSite } from '../../../src/http/pages/docs/site.js';
+import { startFrame, type Frame } from '../../frame/harness.js';
+import { overflowOf, startBrowser, violationsOf, type TestBrowser } from './browser.js';
+
+const PATHS = [
+  ...[...docsSite(openApi()).keys()].map((name) => (name === '' ? '/docs' : `/docs/${name}`)),
+  '/problems/lock-held',
+];
+const PHONE = { width: 360, height: 740 };
+const FIRST_PAINT_MAX_MS = 1_000;
+
+let frame: Frame;
+let browser: TestBrowser;
+beforeAll(async () => {
+  frame = await startFrame();
+  browser = await startBrowser();
+});
+afterAll(async () => {
+  await browser[Symbol.asyncDispose]();
+  await frame[Symbol.asyncDispose]();
+});
+
+describe.each(['light', 'dark'] as const)('in the %s scheme', (colorScheme) => {
+  it.each(PATHS)('%s has nothing that axe or the browser complains of', async (path) => {
+    await using tab = await browser.open(frame.url, { colorScheme });
+    await tab.page.goto(frame.url + path);
+    expect(await violationsOf(tab.page)).toEqual([]);
+    expect(tab.complaints).toEqual([]);
+  });
+});
+
+it.each(PATHS)('%s fits a telephone, and is as accessible there', async (path) => {
+  await using tab = await browser.open(frame.url, { viewport: PHONE });
+  await tab.page.goto(frame.url + path);
+  expect(await overflowOf(tab.page)).toBe(0);
+  expect(await violationsOf(tab.page)).toEqual([]);
+  for (const menu of await tab.page.locator('#menu').all()) {
+    await menu.click();
+    expect(await tab.page.locator('#navigation').isVisible()).toBe(true);
+    expect(await overflowOf(tab.page)).toBe(0);
+  }
+  expect(tab.complaints).toEqual([]);
+});
+
+it.each(PATHS)('%s can be read without a script, and offers nothing that needs one', async (path) => {
+  await using tab = await browser.open(frame.url, { javaScriptEnabled: false, viewport: PHONE });
+  await tab.page.goto(frame.url + path);
+  expect(await tab.page.locator('main').isVisible()).toBe(true);
+  for (const part of ['#filter-box', '#menu', '#session', '.actions', 'button', 'input'])
+    for (const one of await tab.page.locator(part).all()) expect([part, await one.isVisible()]).toEqual([part, false]);
+  for (const navigation of await tab.page.locator('#navigation').all()) expect(await navigation.isVisible()).toBe(true);
+});
+
+it('the largest page is painted within a second', async () => {
+  await using tab = await browser.open(frame.url);
+  await tab.page.goto(`${frame.url}/docs/queues`);
+  const paint = await tab.page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime);
+  expect(paint).toBeLessThan(FIRST_PAINT_MAX_MS);
+});
+
+it.each([
+  ['/docs#acquireLock', '/docs/locks#acquireLock'],
+  ['/docs#schema-Problem', '/docs/objects#schema-Problem'],
+  ['/docs#objects', '/docs#objects'],
+])('a link to %s leads to %s', async (from, to) => {
+  await using tab = await browser.open(frame.url);
+  await tab.page.goto(frame.url + from);
+  await tab.page.waitForURL(frame.url + to);
+  expect(await tab.page.locator(`[id="${to.split('#')[1]}"]`).isVisible()).toBe(true);
+  expect(tab.complaints).toEqual([]);
+});
+
+it('the examples name the host that the page comes from', async () => {
+  await using tab = await browser.open(frame.url);
+  for (const path of ['/docs', '/docs/locks']) {
+    await tab.page.goto(frame.url + path);
+    const codes = await tab.page.locator('pre > code').allTextContents();
+    expect(codes.some((code) => code.includes(new URL(frame.url).host))).toBe(true);
+    expect(codes.filter((code) => code.includes('7070'))).toEqual([]);
+  }
+});
