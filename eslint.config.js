@@ -13,6 +13,8 @@ const LAYERS = ['http', 'recipes', 'leases', 'zookeeper'];
 /** Where `http` stops: it knows what recipes and leases say, not how ZooKeeper says it. */
 const HTTP_MAY_NOT = ['zookeeper'];
 
+const CONSOLE_MESSAGE =
+  'The console is a user of the API: it imports its own files, npm libraries and the types of the contract.';
 const ENTRIES = ['./src/{main,run,gateway}.ts', './src/{cli,wiring,workers}/**']; // globs all: the rule does not mix them with paths
 const inside = (/** @type {string} */ name) => `./src/${name}/**`;
 
@@ -41,6 +43,17 @@ const zones = [
     target: './src/command/**',
     from: [...LAYERS, 'metrics', 'settings', 'cli', 'wiring', 'workers'].map(inside).concat('./src/!(version).ts'),
     message: 'The command stands on the client, and loads nothing of the gateway.',
+  },
+  {
+    target: './src/console/**',
+    from: './src/!(console)/**',
+    except: ['**/http/contract/contract.js', '**/http/contract/contract.d.ts'],
+    message: CONSOLE_MESSAGE,
+  },
+  {
+    target: './src/!(console)/**',
+    from: './src/console/**',
+    message: 'The console is a page: the gateway serves what it is bundled into, and knows nothing of it.',
   },
   {
     target: './src/workers/**',
@@ -94,12 +107,17 @@ const CLIENT_MESSAGE = 'The client is published: it imports Node, its own files 
 const CLIENT_ONLY = { regex: '^(?!node:|\\./|\\.\\./http/contract/contract\\.js$)', message: CLIENT_MESSAGE };
 const CLIENT_ROOMS_ONLY = { regex: '^(?!node:|\\./|\\.\\./(?!\\.))', message: CLIENT_MESSAGE };
 
+const CONSOLE_ONLY = {
+  regex: String.raw`^(?!\./|\.\./(?!\.)|(\.\./)+http/contract/contract\.js$|preact(/|$)|@preact/signals$|uplot$)`,
+  message: CONSOLE_MESSAGE,
+};
+
 const restrictedImports = (/** @type {object[]} */ ...patterns) => ['error', { paths: [ENV], patterns }];
 
 export default defineConfig(
   { ignores: ['dist/', 'coverage/', '.cache/', '.data/', 'src/http/contract/contract.d.ts'] },
   {
-    files: ['**/*.ts', '**/*.mjs', '**/*.js'],
+    files: ['**/*.ts', '**/*.tsx', '**/*.mjs', '**/*.js'],
     extends: [tseslint.configs.recommendedTypeChecked],
     plugins: { 'import-x': importX },
     languageOptions: {
@@ -112,8 +130,8 @@ export default defineConfig(
       },
     },
     settings: {
-      'import-x/parsers': { '@typescript-eslint/parser': ['.ts', '.mts'] },
-      'import-x/resolver-next': [createNodeResolver({ extensionAlias: { '.js': ['.ts', '.js'] } })],
+      'import-x/parsers': { '@typescript-eslint/parser': ['.ts', '.tsx', '.mts'] },
+      'import-x/resolver-next': [createNodeResolver({ extensionAlias: { '.js': ['.ts', '.tsx', '.js'] } })],
     },
     rules: {
       '@typescript-eslint/no-floating-promises': 'error',
@@ -128,7 +146,7 @@ export default defineConfig(
       ...restrictedPaths(),
     },
   },
-  { files: ['**/*.{ts,mjs,js}'], ...LENGTHS },
+  { files: ['**/*.{ts,tsx,mjs,js}'], ...LENGTHS },
   ...Object.entries(KNOWN_LENGTHS).map(([rule, files]) => ({ files: [...files], rules: { [rule]: 'off' } })),
   ...Object.entries(KNOWN_IMPORTS).map(([file, known]) => ({ files: [file], rules: restrictedPaths(known) })),
   {
@@ -152,6 +170,10 @@ export default defineConfig(
   {
     files: ['src/client/*/*.ts'],
     rules: { 'no-restricted-imports': restrictedImports(ZOOKEEPER_CLIENT, CLIENT_ROOMS_ONLY) },
+  },
+  {
+    files: ['src/console/**/*.{ts,tsx}'],
+    rules: { 'no-restricted-imports': restrictedImports(ZOOKEEPER_CLIENT, CONSOLE_ONLY), 'no-console': 'error' },
   },
   { files: ['src/run.ts', 'src/cli/**/*.ts'], rules: { 'no-console': 'off' } },
   {

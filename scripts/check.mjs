@@ -14,6 +14,8 @@ const script = (/** @type {string} */ name) => join(ROOT, 'scripts', name);
 
 const STEPS = [
   { name: 'types', args: [tsc, '--noEmit'] },
+  { name: 'types of the console', args: [tsc, '-p', 'src/console', '--noEmit'] },
+  { name: 'types of the browser suite', args: [tsc, '-p', 'test/browser', '--noEmit'] },
   { name: 'types of the scripts', args: [tsc, '-p', 'scripts/tsconfig.json'] },
   { name: 'types of the examples', args: [tsc, '-p', 'examples/tsconfig.json'] },
   { name: 'lint, layers, rooms, lengths', args: [bin('eslint', 'bin', 'eslint.js'), '.', '--max-warnings=0'] },

@@ -74,7 +74,8 @@ function anonymousAccess(config: AuthenticationOptions['config']): Authenticatio
   return {
     admit(headers, host) {
       const { origin } = headers;
-      if (origin === undefined ? isOfForeignPage(headers) : !config.corsOrigins.includes(origin)) {
+      const isForeign = origin === undefined ? isOfForeignPage(headers) : !isOwnOrigin(origin, host);
+      if (isForeign && (origin === undefined || !config.corsOrigins.includes(origin))) {
         const sign = origin === undefined ? 'Sec-Fetch-Site' : 'Origin';
         throw forbidden(
           `Without credentials requests from web pages are refused (the request has the header ${sign}).`,
@@ -101,6 +102,14 @@ function isOfForeignPage(headers: IncomingHttpHeaders): boolean {
   const site = headers['sec-fetch-site'];
   if (site !== 'cross-site' && site !== 'same-site') return false;
   return headers['sec-fetch-mode'] !== 'navigate' || headers['sec-fetch-dest'] !== 'document';
+}
+
+/**
+ * Of a page that this gateway serves. A name that somebody else's DNS gives to this address is refused below, as the
+ * host that it is.
+ */
+function isOwnOrigin(origin: string, host: string | undefined): boolean {
+  return host !== undefined && /^https?:\/\/(.+)$/i.exec(origin)?.[1]?.toLowerCase() === host.toLowerCase();
 }
 
 /** No host name is longer. */

@@ -1,4 +1,4 @@
-/** Content negotiation (RFC 9110, section 12.5.1) among the few types of an operation. */
+/** Content negotiation (RFC 9110, section 12.5) among the few types of an operation, and the codings of an asset. */
 
 interface Range {
   readonly type: string;
@@ -39,7 +39,32 @@ function parseRange(text: string): Range[] {
   const [mediaType = '', ...parameters] = text.split(';').map((part) => part.trim().toLowerCase());
   const [type, subtype] = mediaType.split('/');
   if (type === undefined || subtype === undefined) return [];
+  return [{ type, subtype, quality: qualityIn(parameters) }];
+}
+
+/**
+ * The content coding that the client prefers (RFC 9110, section 12.5.3), the first one if equal; undefined: as it is,
+ * also for a client that does not ask for any.
+ */
+export function preferredCoding<T extends string>(header: string | undefined, codings: readonly T[]): T | undefined {
+  if (header === undefined) return undefined;
+  const qualities = new Map(header.split(',').map(parseCoding));
+  const qualityOf = (coding: string): number => qualities.get(coding) ?? qualities.get('*') ?? 0;
+  let best: { coding: T; quality: number } | undefined;
+  for (const coding of codings) {
+    const quality = qualityOf(coding);
+    if (quality > (best?.quality ?? 0)) best = { coding, quality };
+  }
+  return best === undefined || (qualities.get('identity') ?? 0) > best.quality ? undefined : best.coding;
+}
+
+function parseCoding(text: string): [coding: string, quality: number] {
+  const [coding = '', ...parameters] = text.split(';').map((part) => part.trim().toLowerCase());
+  return [coding, qualityIn(parameters)];
+}
+
+function qualityIn(parameters: readonly string[]): number {
   const weight = parameters.find((parameter) => parameter.startsWith('q='))?.slice(2);
   const quality = weight === undefined ? 1 : Number(weight);
-  return [{ type, subtype, quality: quality >= 0 && quality <= 1 ? quality : 0 }];
+  return quality >= 0 && quality <= 1 ? quality : 0;
 }

@@ -86,7 +86,8 @@ function headersOf(
   };
   for (const [name, value] of Object.entries(own ?? {})) {
     validateHeaderValue(name, value);
-    headers[name] = value;
+    // Pages of other origins may be another reason for answers to differ.
+    headers[name] = name === 'Vary' && common['Vary'] !== undefined ? `${common['Vary']}, ${value}` : value;
   }
   if (text !== undefined) {
     headers['Content-Type'] = contentType ?? JSON_TYPE;

@@ -1,21 +1,20 @@
 /** The operations for operators and their tools: health, metrics, the contract and its explanations. */
-import { createHash } from 'node:crypto';
 import type { Config } from '../../config.js';
 import { ERROR_CODES, PosternError, type ErrorCode } from '../../errors.js';
 import { EXPOSITION_TYPE } from '../../metrics/aggregate.js';
 import { LOCK_DELAY_MAX_MS } from '../../recipes/line/delay/lock-delay.js';
 import { instant, type Clock } from '../../time.js';
 import { negotiate } from '../frame/accept.js';
-import { headerOf } from '../frame/call.js';
 import { HEADERS_BYTES_MAX } from '../server/connection-errors.js';
 import type { Answer, Exchange, Routes } from '../frame/exchange.js';
 import { maxConnectionsOf } from '../server/max-connections.js';
 import { openApi } from '../contract/openapi.js';
+import { asset } from '../pages/asset.js';
+import { consoleRoutes } from '../pages/console.js';
 import { docsPage } from '../pages/docs.js';
 import { problemPage } from '../pages/problem-page.js';
 import { PROBLEM_GUIDE } from '../pages/problem-guide.js';
 import { TARGET_BYTES_MAX } from '../frame/request-target.js';
-import { matchesEtag } from './shared/etag.js';
 import { namedNamespaceOf } from './shared/subject.js';
 
 export interface Readiness {
@@ -49,9 +48,9 @@ export function operationsRoutes(options: OperationsOptions): Routes {
   const startedAt = options.clock.now();
   const startedMonotonic = options.clock.monotonic();
   const limits = limitsOf(options.config);
-  const yaml = keptOnce(() => ({ status: OK, body: openApi().text, contentType: 'application/yaml' }));
-  const json = keptOnce(() => ({ status: OK, body: JSON.stringify(openApi().document), contentType: JSON_TYPE }));
-  const docs = keptOnce(() => docsPage(openApi()));
+  const yaml = asset(() => ({ status: OK, body: openApi().text, contentType: 'application/yaml' }));
+  const json = asset(() => ({ status: OK, body: JSON.stringify(openApi().document), contentType: JSON_TYPE }));
+  const docs = asset(() => docsPage(openApi()));
 
   return {
     home: () => Promise.resolve({ status: 302, headers: { Location: '/docs' } }),
@@ -65,6 +64,7 @@ export function operationsRoutes(options: OperationsOptions): Routes {
     openapiYaml: yaml,
     openapiJson: json,
     docs,
+    ...consoleRoutes(),
     problem: explainProblem,
     status: (exchange) => {
       namedNamespaceOf(exchange, 'read');
@@ -78,22 +78,6 @@ export function operationsRoutes(options: OperationsOptions): Routes {
         limits,
       });
     },
-  };
-}
-
-/** Built at the first request, then the same bytes for all: in memory once, however many clients do not read it. */
-function keptOnce(make: () => Answer): (exchange: Exchange) => Promise<Answer> {
-  let kept: { answer: Answer; etag: string } | undefined;
-  return async ({ headers }) => {
-    if (kept === undefined) {
-      const made = make();
-      const body = Buffer.from(made.body as string);
-      const etag = `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`;
-      kept = { answer: { ...made, body, isShared: true, headers: { ...made.headers, ETag: etag } }, etag };
-    }
-    const known = headerOf(headers['if-none-match']);
-    if (known !== undefined && matchesEtag(known, kept.etag)) return { status: 304, headers: { ETag: kept.etag } };
-    return kept.answer;
   };
 }
 

@@ -81,6 +81,20 @@ describe('without API keys', () => {
     },
   );
 
+  it('a request from a page of our own is served, and of that name it is one only on loopback', async () => {
+    const { host } = new URL(frame.url);
+    const statusFor = async (origin: string, name: string): Promise<number> =>
+      (
+        await send(frame.url, 'post', '/v1/locks/a/acquire', (test) =>
+          test.set({ Origin: origin, Host: name }).send({}),
+        )
+      ).status;
+    expect(await statusFor(`http://${host}`, host)).toBe(200);
+    expect(await statusFor('http://evil.example', 'evil.example')).toBe(403);
+    expect(await statusFor(`http://${host}.evil.example`, host)).toBe(403);
+    expect(await statusFor('null', host)).toBe(403);
+  });
+
   it.each([
     ['an image in a page elsewhere', 403, { site: 'cross-site', mode: 'no-cors', dest: 'image' }],
     ['an image in a page of another name of this site', 403, { site: 'same-site', mode: 'no-cors', dest: 'image' }],
