@@ -13,6 +13,8 @@ const LAYERS = ['http', 'recipes', 'leases', 'zookeeper'];
 /** Where `http` stops: it knows what recipes and leases say, not how ZooKeeper says it. */
 const HTTP_MAY_NOT = ['zookeeper'];
 
+const CONSOLE_MESSAGE =
+  'The console is a user of the API: it imports its own files, npm libraries and the types of the contract.';
 const ENTRIES = ['./src/{main,run,gateway}.ts', './src/{cli,wiring,workers}/**']; // globs all: the rule does not mix them with paths
 const inside = (/** @type {string} */ name) => `./src/${name}/**`;
 
@@ -52,6 +54,17 @@ const zones = [
       './src/http/pages/docs/!(curl).ts',
     ],
     message: 'Scripts of pages run in a browser: they import their own files, and how a curl line is written.',
+  },
+  {
+    target: './src/console/**',
+    from: './src/!(console)/**',
+    except: ['**/http/contract/contract.js', '**/http/contract/contract.d.ts'],
+    message: CONSOLE_MESSAGE,
+  },
+  {
+    target: './src/!(console)/**',
+    from: './src/console/**',
+    message: 'The console is a page: the gateway serves what it is bundled into, and knows nothing of it.',
   },
   {
     target: './src/!(browser)/**',
@@ -110,12 +123,17 @@ const CLIENT_MESSAGE = 'The client is published: it imports Node, its own files 
 const CLIENT_ONLY = { regex: '^(?!node:|\\./|\\.\\./http/contract/contract\\.js$)', message: CLIENT_MESSAGE };
 const CLIENT_ROOMS_ONLY = { regex: '^(?!node:|\\./|\\.\\./(?!\\.))', message: CLIENT_MESSAGE };
 
+const CONSOLE_ONLY = {
+  regex: String.raw`^(?!\./|\.\./(?!\.)|(\.\./)+http/contract/contract\.js$|preact(/|$)|@preact/signals$|uplot$)`,
+  message: CONSOLE_MESSAGE,
+};
+
 const restrictedImports = (/** @type {object[]} */ ...patterns) => ['error', { paths: [ENV], patterns }];
 
 export default defineConfig(
   { ignores: ['dist/', 'coverage/', '.cache/', '.data/', 'src/http/contract/contract.d.ts'] },
   {
-    files: ['**/*.ts', '**/*.mjs', '**/*.js'],
+    files: ['**/*.ts', '**/*.tsx', '**/*.mjs', '**/*.js'],
     extends: [tseslint.configs.recommendedTypeChecked],
     plugins: { 'import-x': importX },
     languageOptions: {
@@ -128,8 +146,8 @@ export default defineConfig(
       },
     },
     settings: {
-      'import-x/parsers': { '@typescript-eslint/parser': ['.ts', '.mts'] },
-      'import-x/resolver-next': [createNodeResolver({ extensionAlias: { '.js': ['.ts', '.js'] } })],
+      'import-x/parsers': { '@typescript-eslint/parser': ['.ts', '.tsx', '.mts'] },
+      'import-x/resolver-next': [createNodeResolver({ extensionAlias: { '.js': ['.ts', '.tsx', '.js'] } })],
     },
     rules: {
       '@typescript-eslint/no-floating-promises': 'error',
@@ -144,7 +162,7 @@ export default defineConfig(
       ...restrictedPaths(),
     },
   },
-  { files: ['**/*.{ts,mjs,js}'], ...LENGTHS },
+  { files: ['**/*.{ts,tsx,mjs,js}'], ...LENGTHS },
   ...Object.entries(KNOWN_LENGTHS).map(([rule, files]) => ({ files: [...files], rules: { [rule]: 'off' } })),
   ...Object.entries(KNOWN_IMPORTS).map(([file, known]) => ({ files: [file], rules: restrictedPaths(known) })),
   {
@@ -168,6 +186,10 @@ export default defineConfig(
   {
     files: ['src/client/*/*.ts'],
     rules: { 'no-restricted-imports': restrictedImports(ZOOKEEPER_CLIENT, CLIENT_ROOMS_ONLY) },
+  },
+  {
+    files: ['src/console/**/*.{ts,tsx}'],
+    rules: { 'no-restricted-imports': restrictedImports(ZOOKEEPER_CLIENT, CONSOLE_ONLY), 'no-console': 'error' },
   },
   { files: ['src/run.ts', 'src/cli/**/*.ts'], rules: { 'no-console': 'off' } },
   {

@@ -15,6 +15,7 @@ const script = (/** @type {string} */ name) => join(ROOT, 'scripts', name);
 const STEPS = [
   { name: 'types', args: [tsc, '--noEmit'] },
   { name: 'types of the pages', args: [tsc, '--noEmit', '-p', 'src/browser/tsconfig.json'] },
+  { name: 'types of the console', args: [tsc, '--noEmit', '-p', 'src/console'] },
   { name: 'types of the browser tests', args: [tsc, '--noEmit', '-p', 'test/browser/tsconfig.json'] },
   { name: 'types of the scripts', args: [tsc, '-p', 'scripts/tsconfig.json'] },
   { name: 'types of the examples', args: [tsc, '-p', 'examples/tsconfig.json'] },

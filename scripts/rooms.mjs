@@ -31,7 +31,8 @@ function importsOf(files) {
       const { importedFiles } = ts.preProcessFile(readFileSync(join(ROOT, file), 'utf8'), true, false);
       const imported = importedFiles
         .filter(({ fileName }) => fileName.startsWith('.'))
-        .map(({ fileName }) => posix.join(posix.dirname(file), fileName).replace(/\.js$/, '.ts'));
+        .map(({ fileName }) => posix.join(posix.dirname(file), fileName).replace(/\.js$/, ''))
+        .flatMap((path) => [path, `${path}.ts`, `${path}.tsx`]);
       return [file, imported.filter((path) => files.includes(path))];
     }),
   );
@@ -116,7 +117,7 @@ async function lengthsThatAreKept() {
   const eslint = new ESLint({
     cwd: ROOT,
     overrideConfigFile: true,
-    overrideConfig: { files: ['**/*.{ts,mjs,js}'], languageOptions: { parser: tseslint.parser }, ...LENGTHS },
+    overrideConfig: { files: ['**/*.{ts,tsx,mjs,js}'], languageOptions: { parser: tseslint.parser }, ...LENGTHS },
   });
   const problems = Object.entries(KNOWN_LENGTHS).map(async ([rule, globs]) => {
     const kept = await Promise.all(
@@ -130,7 +131,7 @@ async function lengthsThatAreKept() {
   return (await Promise.all(problems)).flat();
 }
 
-const source = filesBelow('src').filter((file) => file.endsWith('.ts'));
+const source = filesBelow('src').filter((file) => /\.tsx?$/.test(file));
 const imports = importsOf(source);
 const contract = filesBelow('openapi');
 const everything = ['src', 'test', 'bench', 'scripts', 'helm'].flatMap(filesBelow).concat(contract);
@@ -138,7 +139,7 @@ const problems = [
   ...circles(imports),
   ...importsThatAreGone(imports),
   ...crowdedFolders(everything),
-  ...longFiles([...contract, ...everything.filter((file) => file.endsWith('.sh'))]),
+  ...longFiles([...contract, ...everything.filter((file) => /\.(sh|css)$/.test(file))]),
   ...(await lengthsThatAreKept()),
 ];
 for (const problem of problems) console.error(problem);

@@ -89,6 +89,8 @@ export async function build(log) {
   // What examples/ import.
   const { bundleClient } = await import('./client-bundle.mjs');
   await bundleClient(ROOT, () => {});
+  const { bundleConsole } = await import('./console-bundle.mjs');
+  await bundleConsole(ROOT, () => {});
   // Written after success only, and with the time of the start: what was edited meanwhile is built the next time.
   writeFileSync(stamp, '');
   utimesSync(stamp, startedAt, startedAt);

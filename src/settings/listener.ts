@@ -1,5 +1,5 @@
 /** Where clients connect. */
-import { integer, matching, optionalInteger, optionalMatching, type Setting } from './setting.js';
+import { flag, integer, matching, optionalInteger, optionalMatching, type Setting } from './setting.js';
 
 export const LISTENER = {
   host: matching(
@@ -23,6 +23,13 @@ export const LISTENER = {
         'Separate port for /healthz, /readyz and /metrics; /metrics is then served only there. 0 picks any free port.',
     },
     { min: 0, max: 65_535 },
+  ),
+  console: flag(
+    {
+      env: 'POSTERN_CONSOLE',
+      sentence: 'Whether the web console is served at /console. It may do what the key that is entered there may do.',
+    },
+    true,
   ),
   tlsCert: optionalMatching(
     {

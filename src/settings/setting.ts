@@ -67,12 +67,12 @@ function parseInteger({ min, max }: { min: number; max: number }): (text: string
   };
 }
 
-export function flag(words: Words): Setting<boolean> {
+export function flag(words: Words, fallback = false): Setting<boolean> {
   return setting(
     words,
     'true or false',
     (text) => (text === 'true' ? true : text === 'false' ? false : undefined),
-    false,
+    fallback,
   );
 }
 

@@ -12,7 +12,7 @@ export default defineConfig({
   root: fileURLToPath(new URL('../..', import.meta.url)),
   test: {
     ...test,
-    include: ['test/browser/**/*.test.ts'],
+    include: ['test/browser/**/*.test.ts', 'test/browser/*.browser.ts'],
     exclude: ['**/node_modules/**'],
     // A browser keeps a small machine busy by itself.
     maxWorkers: 1,

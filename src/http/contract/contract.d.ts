@@ -2768,6 +2768,51 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/console": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The web console
+         * @description A page that shows what is held, waited for and queued, and lets operators intervene. Served from the package;
+         *     loads nothing from anywhere else. The page itself needs no credentials: it asks for an API key, and may do what
+         *     that key may do. With `POSTERN_CONSOLE=false` the answer is 404.
+         */
+        get: operations["console"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/console/{asset}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description A file of the console.
+                 * @example app.js
+                 */
+                asset: string;
+            };
+            cookie?: never;
+        };
+        /** A script or style sheet of the web console */
+        get: operations["consoleAsset"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/problems/{code}": {
         parameters: {
             query?: never;
@@ -11307,6 +11352,94 @@ export interface operations {
             304: components["responses"]["NotModified"];
             400: components["responses"]["BadRequest"];
             403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    console: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The ETag you have, or several of them. As long as the state still has one of these, the answer is 304.
+                 * @example "4294967312"
+                 */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page for operators. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    ETag: components["headers"]["ETag"];
+                    "Content-Security-Policy": components["headers"]["ContentSecurityPolicy"];
+                    Vary: components["headers"]["VaryByEncoding"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            304: components["responses"]["NotModified"];
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    consoleAsset: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The ETag you have, or several of them. As long as the state still has one of these, the answer is 304.
+                 * @example "4294967312"
+                 */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+            };
+            path: {
+                /**
+                 * @description A file of the console.
+                 * @example app.js
+                 */
+                asset: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    ETag: components["headers"]["ETag"];
+                    Vary: components["headers"]["VaryByEncoding"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/javascript": string;
+                    "text/css": string;
+                };
+            };
+            304: components["responses"]["NotModified"];
+            400: components["responses"]["BadRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             405: components["responses"]["MethodNotAllowed"];
             406: components["responses"]["NotAcceptable"];
             414: components["responses"]["UriTooLong"];

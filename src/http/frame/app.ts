@@ -41,7 +41,7 @@ import { transportHeaders } from '../server/tls.js';
 import { createValidators } from '../contract/validation.js';
 
 export interface AppOptions {
-  readonly config: Pick<Config, 'maxWaitMs' | 'maxBytesAhead' | 'corsOrigins' | 'opsPort'> & IntakeLimits;
+  readonly config: Pick<Config, 'maxWaitMs' | 'maxBytesAhead' | 'corsOrigins' | 'opsPort' | 'console'> & IntakeLimits;
   readonly metrics: Metrics;
   readonly logger: Logger;
   readonly clock: Clock;
@@ -73,6 +73,7 @@ export interface App {
 /** For `OPTIONS *`, which is about the server as a whole. */
 const ALL_METHODS = 'DELETE, GET, HEAD, OPTIONS, POST, PUT';
 const OPS_OPERATIONS = new Set(['health', 'readiness', 'metrics']);
+const CONSOLE_OPERATIONS = new Set(['console', 'consoleAsset']);
 
 /** @throws Error if the routes and the contract do not name the same operations */
 export function createApp(options: AppOptions): App {
@@ -84,9 +85,7 @@ export function createApp(options: AppOptions): App {
   const { routes } = options;
   const { opsPort } = options.config;
   // Reasons appear on the operations port only: the main port is open to strangers.
-  const router = new Router(
-    opsPort === undefined ? operations : operations.filter(({ operationId }) => operationId !== 'metrics'),
-  );
+  const router = new Router(operations.filter(({ operationId }) => isOnMainPort(operationId, options.config)));
   return {
     main: shed(createFace(frame.serve(router, opsPort === undefined ? routes : withoutReasons(routes))), {
       ...options,
@@ -99,6 +98,11 @@ export function createApp(options: AppOptions): App {
     ahead: new BytesAtOnce(aheadAtOnce(options.config), options.metrics),
     waiters: () => intake.waiters,
   };
+}
+
+function isOnMainPort(operationId: string, config: Pick<Config, 'opsPort' | 'console'>): boolean {
+  if (CONSOLE_OPERATIONS.has(operationId)) return config.console;
+  return operationId !== 'metrics' || config.opsPort === undefined;
 }
 
 function checkRoutes(routes: Routes, operations: readonly Operation[]): void {

@@ -15,9 +15,9 @@ import { headerOf } from '../frame/call.js';
 import type { Answer, Exchange } from '../frame/exchange.js';
 import { matchesEtag } from '../routes/shared/etag.js';
 
-/** A 200 with a text and its type. */
+/** A 200 with a text, or its bytes, and its type. */
 export interface Source extends Answer {
-  readonly body: string;
+  readonly body: string | Buffer;
   readonly contentType: string;
 }
 
@@ -36,24 +36,30 @@ const ENCODE: Readonly<Record<Encoding, (text: Buffer) => Promise<Buffer>>> = {
   identity: (text) => Promise.resolve(text),
 };
 
+interface Made {
+  readonly source: Source;
+  readonly text: Buffer;
+}
+
 interface Encoded {
   readonly body: Buffer;
   /** ETag among them; a 304 has these too. */
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** @returns a handler that serves what `make` returns; it is called once, at the first request */
-export function asset(make: () => Source): (exchange: Pick<Exchange, 'headers'>) => Promise<Answer> {
+/** @returns a handler that serves what `make` returns; it is called once, at the first request, or again if it fails */
+export function asset(make: () => Source | Promise<Source>): (exchange: Pick<Exchange, 'headers'>) => Promise<Answer> {
   const encoded = new Map<Encoding, Promise<Encoded>>();
-  let made: { source: Source; text: Buffer } | undefined;
-  const take = (encoding: Encoding): Promise<Encoded> => {
-    if (made === undefined) {
-      const source = make();
-      made = { source, text: Buffer.from(source.body) };
-    }
+  let making: Promise<Made> | undefined;
+  const source = (): Promise<Made> => {
+    making ??= madeBy(make);
+    making.catch(() => (making = undefined));
+    return making;
+  };
+  const take = (made: Made, encoding: Encoding): Promise<Encoded> => {
     const known = encoded.get(encoding);
     if (known !== undefined) return known;
-    const kept = encode(made.source, made.text, encoding);
+    const kept = encode(made, encoding);
     encoded.set(encoding, kept);
     kept.catch(() => encoded.delete(encoding)); // there was no memory; the next request tries again
     return kept;
@@ -64,16 +70,22 @@ export function asset(make: () => Source): (exchange: Pick<Exchange, 'headers'>)
       throw new PosternError('not-acceptable', `The answer exists as ${ENCODINGS.join(', ')} only (Accept-Encoding).`, {
         members: { encodings: ENCODINGS },
       });
-    const { body, headers: own } = await take(encoding);
+    const made = await source();
+    const { body, headers: own } = await take(made, encoding);
     const known = headerOf(headers['if-none-match']);
     if (known !== undefined && matchesEtag(known, own['ETag'] as string)) return { status: 304, headers: own };
-    const { contentType, headers: common } = (made as { source: Source }).source;
+    const { contentType, headers: common } = made.source;
     const coding: Record<string, string> = encoding === 'identity' ? {} : { 'Content-Encoding': encoding };
     return { status: 200, body, contentType, isShared: true, headers: { ...common, ...own, ...coding } };
   };
 }
 
-async function encode({ headers }: Source, text: Buffer, encoding: Encoding): Promise<Encoded> {
+async function madeBy(make: () => Source | Promise<Source>): Promise<Made> {
+  const source = await make();
+  return { source, text: Buffer.from(source.body as string) };
+}
+
+async function encode({ source: { headers }, text }: Made, encoding: Encoding): Promise<Encoded> {
   // Another policy is another representation: who has the old one has to learn of it.
   const hash = createHash('sha256')
     .update(JSON.stringify(headers ?? {}))

@@ -10,6 +10,7 @@ import type { Answer, Exchange, Routes } from '../frame/exchange.js';
 import { maxConnectionsOf } from '../server/max-connections.js';
 import { openApi } from '../contract/openapi.js';
 import { asset } from '../pages/asset.js';
+import { consoleRoutes } from '../pages/console.js';
 import { docsScript } from '../pages/docs/script.js';
 import { docsSite } from '../pages/docs/site.js';
 import { problemPage } from '../pages/problem-page.js';
@@ -61,6 +62,7 @@ export function operationsRoutes(options: OperationsOptions): Routes {
     openapiYaml: asset(() => ({ status: OK, body: openApi().text, contentType: 'application/yaml' })),
     openapiJson: asset(() => ({ status: OK, body: JSON.stringify(openApi().document), contentType: JSON_TYPE })),
     ...docsRoutes(),
+    ...consoleRoutes(),
     problem: explainProblem,
     status: (exchange) => {
       namedNamespaceOf(exchange, 'read');

@@ -1,0 +1,10 @@
+/** The console: a page about one gateway, which is a user of its public API and of nothing else. */
+import { render } from 'preact';
+import { App } from './app.js';
+import { beginLive } from './state/live.js';
+import { beginHistory } from './state/overview.js';
+import './style/app.css';
+
+beginLive();
+beginHistory();
+render(<App />, document.getElementById('app') as HTMLElement);

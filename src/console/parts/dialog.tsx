@@ -1,0 +1,45 @@
+/** Asks before something is done that cannot be undone: what will happen, to whom, and a button that says its name. */
+import type { ComponentChildren, JSX } from 'preact';
+import { useEffect, useId, useRef } from 'preact/hooks';
+
+export interface DialogProps {
+  readonly title: string;
+  readonly confirm: string;
+  readonly isBusy: boolean;
+  /** False: the button is there, and cannot be pressed. */
+  readonly isPossible: boolean;
+  /** Why it cannot be done. */
+  readonly refused: string | undefined;
+  readonly onConfirm: () => void;
+  readonly onClose: () => void;
+  readonly children: ComponentChildren;
+}
+
+export function Dialog(props: DialogProps): JSX.Element {
+  const { title, confirm, isBusy, isPossible, refused, onConfirm, onClose, children } = props;
+  const dialog = useRef<HTMLDialogElement>(null);
+  const heading = useId();
+  useEffect(() => dialog.current?.showModal(), []);
+  return (
+    <dialog ref={dialog} class="dialog" aria-labelledby={heading} onClose={onClose}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          onConfirm();
+        }}
+      >
+        <h2 id={heading}>{title}</h2>
+        {children}
+        <div role="alert">{refused === undefined ? null : <p class="refused">{refused}</p>}</div>
+        <div class="buttons">
+          <button type="button" autofocus onClick={() => dialog.current?.close()}>
+            Cancel
+          </button>
+          <button type="submit" class="danger" disabled={isBusy || !isPossible}>
+            {isBusy ? 'Asking the gateway…' : confirm}
+          </button>
+        </div>
+      </form>
+    </dialog>
+  );
+}

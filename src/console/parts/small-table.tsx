@@ -1,0 +1,36 @@
+/** A table of a few rows. */
+import type { ComponentChildren, JSX } from 'preact';
+
+export interface SmallTableProps {
+  readonly caption: string;
+  readonly heads: readonly string[];
+  readonly rows: readonly (readonly ComponentChildren[])[];
+}
+
+export function SmallTable({ caption, heads, rows }: SmallTableProps): JSX.Element {
+  return (
+    <div class="scroll" role="region" aria-label={caption} tabIndex={0}>
+      <table class="small-table">
+        <caption>{caption}</caption>
+        <thead>
+          <tr>
+            {heads.map((head) => (
+              <th scope="col" key={head}>
+                {head}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((cells, index) => (
+            <tr key={index}>
+              {cells.map((cell, column) => (
+                <td key={column}>{cell}</td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

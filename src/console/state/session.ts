@@ -1,0 +1,35 @@
+/** Whose console this is: the key of this tab. It is kept in the tab's own storage at most, and ends with the tab. */
+import { signal } from '@preact/signals';
+import { namespace } from './route.js';
+import type { Caller } from '../api/request.js';
+import type { Refused } from '../api/refusal.js';
+
+const STORED_AS = 'postern-key';
+
+export const key = signal(stored());
+
+/** Why the gateway wants another key; undefined as long as it is content. */
+export const refusedKey = signal<Refused | undefined>(undefined);
+
+export function useKey(text: string): void {
+  try {
+    if (text === '') sessionStorage.removeItem(STORED_AS);
+    else sessionStorage.setItem(STORED_AS, text);
+  } catch {
+    // No storage: then it lasts until the page is loaded again.
+  }
+  refusedKey.value = undefined;
+  key.value = text;
+}
+
+export function caller(): Caller {
+  return { key: key.value, namespace: namespace.value };
+}
+
+function stored(): string {
+  try {
+    return sessionStorage.getItem(STORED_AS) ?? '';
+  } catch {
+    return '';
+  }
+}

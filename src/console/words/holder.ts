@@ -1,0 +1,24 @@
+/** Who somebody is, in a few words: by the label if there is one. */
+interface Somebody {
+  readonly label?: string | null;
+  readonly principal?: string | null;
+  readonly leaseId?: string | null;
+  readonly external?: boolean;
+}
+
+const ID_SHOWN = 8;
+
+export function nameOf({ label, principal, leaseId, external }: Somebody): string {
+  if (label != null && label !== '') return label;
+  if (external === true) return 'a client that is not Postern’s';
+  return leaseId == null ? (principal ?? 'somebody') : `lease ${leaseId.slice(0, ID_SHOWN)}`;
+}
+
+/** With principal and lease, for sentences that say to whom something happens. */
+export function fullNameOf(one: Somebody): string {
+  const { principal, leaseId } = one;
+  const more = [principal, leaseId == null ? null : `lease ${leaseId.slice(0, ID_SHOWN)}…`].filter(
+    (text) => text != null,
+  );
+  return more.length === 0 ? nameOf(one) : `${nameOf(one)} (${more.join(', ')})`;
+}
