@@ -3,6 +3,7 @@ import type { ConfigValue } from '../../client/index.js';
 import type { GivenFor } from '../arguments/command.js';
 import type * as descriptions from '../commands/config.js';
 import { EXIT, Failure, UsageError } from '../exit.js';
+import { visible } from '../output.js';
 import { readInput, withClient } from './client.js';
 
 const TEXT = 'text/plain; charset=utf-8';
@@ -50,7 +51,7 @@ export async function watch(given: GivenFor<typeof descriptions.watch>): Promise
   return withClient(given, async (postern) => {
     for await (const value of postern.config.watch(key)) {
       const json = value === undefined ? { key, exists: false } : asJson(value);
-      given.output.result(json, () => (value === undefined ? '' : bytesOf(value).toString()));
+      given.output.result(json, () => (value === undefined ? '' : visible(bytesOf(value).toString())));
     }
     return EXIT.ok;
   });
