@@ -3,10 +3,15 @@
  * for the job that shares it.
  */
 import { writeSync } from 'node:fs';
+import { isatty } from 'node:tty';
 
 const STDOUT = 1;
 const STDERR = 2;
 const RETRY_MS = 5;
+/** What a terminal obeys or hides. */
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
+/** The same without what lays out lines. */
+const UNSEEN_IN_LINES = /(?![\t\n])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
 const sleeper = new Int32Array(new SharedArrayBuffer(4));
 
 /** Nobody reads standard output any more, as after `| head`. */
@@ -33,36 +38,55 @@ export class Output {
 
   /** A result: one line of JSON, or the text for people. */
   result(value: unknown, text: () => string): void {
-    write(STDOUT, `${this.json ? JSON.stringify(value) : text()}\n`);
+    if (this.json) write(STDOUT, `${jsonText(value)}\n`);
+    else this.lines(text());
   }
 
-  /** As it is, without a line end of its own. */
+  /** For people. */
+  lines(text: string): void {
+    write(STDOUT, `${lined(text)}\n`);
+  }
+
+  /** What the command itself has to say, as it is and without a line end of its own. */
   raw(text: string): void {
     write(STDOUT, text);
   }
 
-  /** The same of what need not be text. */
+  /** A value as it was put, which need not be text. In a terminal it is shown as text. */
   bytes(content: Uint8Array): void {
-    write(STDOUT, content);
+    write(STDOUT, isatty(STDOUT) ? lined(Buffer.from(content).toString()) : content);
   }
 
-  /** What happens meanwhile, on standard error. */
+  /** What happens meanwhile, on standard error. If that cannot be written, the work goes on all the same. */
   tell(event: string, sentence: string, details: Readonly<Record<string, unknown>> = {}): void {
-    const line = this.json ? JSON.stringify({ event, message: sentence, ...details }) : `postern: ${shown(sentence)}`;
+    const line = this.json ? jsonText({ event, message: sentence, ...details }) : `postern: ${lined(sentence)}`;
     try {
       write(STDERR, `${line}\n`);
-    } catch (error) {
-      if (!(error instanceof OutputClosed)) throw error; // nobody wants to know
+    } catch {
+      // Nobody wants to know, or the disk of the log is full.
     }
   }
 }
 
-/** With everything written out that a terminal would obey or hide: anybody may choose a label or a value. */
+/** In one line, with everything written out that a terminal would obey or hide: anybody may choose a label. */
 export function visible(text: string): string {
-  return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu, (letter) => {
-    const code = letter.codePointAt(0) ?? 0;
-    return `\\u{${code.toString(16)}}`;
-  });
+  return text.replace(UNSEEN, written);
+}
+
+/** The same of lines, which may have tabs. */
+function lined(text: string): string {
+  return text.replace(UNSEEN_IN_LINES, written);
+}
+
+function written(letter: string): string {
+  return `\\u{${(letter.codePointAt(0) ?? 0).toString(16)}}`;
+}
+
+/** JSON of which the same is true: `JSON.stringify` escapes only what is below U+0020. */
+export function jsonText(value: unknown, indent?: number): string {
+  return JSON.stringify(value, null, indent).replace(UNSEEN_IN_LINES, (letter) =>
+    letter.replace(/[^]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`),
+  );
 }
 
 /** Columns for people, as wide as their longest cell; the last one is not padded. */
@@ -70,11 +94,6 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
   const all = [head, ...rows.map((row) => row.map(visible))];
   const widths = head.map((_, column) => Math.max(...all.map((row) => (row[column] ?? '').length)));
   return all.map((row) => row.map((cell, column) => pad(cell, widths, column)).join('  ')).join('\n');
-}
-
-/** Of more than one line. */
-function shown(sentence: string): string {
-  return sentence.split('\n').map(visible).join('\n');
 }
 
 function pad(cell: string, widths: readonly number[], column: number): string {

@@ -47,6 +47,7 @@ describe('wrong usage', { timeout: LONG_MS }, () => {
     ['a switch with a value', ['lock', 'a', '--json=yes', '--', 'true'], '--json takes no value'],
     ['an option twice', ['lock', 'a', '--wait', '1s', '--wait', '2s', '--', 'true'], '--wait is given twice'],
     ['a duration without its unit', ['lock', 'a', '--wait', '5', '--', 'true'], '--wait is "5"; it must be a duration'],
+    ['a duration that no timer takes', ['lock', 'a', '--max-hold', '30d', '--', 'true'], 'of 24d at most'],
     ['a choice that there is not', ['lock', 'a', '--busy', 'no', '--', 'true'], '--busy is "no"; it must be one of'],
     ['a name that no gateway takes', ['lock', 'a/b', '--', 'true'], 'NAME is "a/b"'],
     ['a TTL that the gateway does not take', ['lock', 'a', '--ttl', '9h', '--', 'true'], 'ttlMs'],

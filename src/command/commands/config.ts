@@ -21,7 +21,7 @@ const guard: Option<WriteOptions['guard']> = {
 export const get = command({
   name: 'config get',
   summary: 'Print the value of a key, or of several at one moment',
-  description: `Prints the bytes as they were put (a JSON value without its white space), without a line end of its own; with --json also the type and the ETag. A key that \
+  description: `Prints the bytes as they were put (a JSON value without its white space), without a line end of its own; in a terminal, control characters are written out; with --json also the type and the ETag. A key that \
 does not exist is exit code 1, unless --wait waits for it.
 
 Several keys, at most 64, are read as they were at one moment, and printed as one line of JSON each.`,
@@ -53,7 +53,7 @@ export const watch = command({
   name: 'config watch',
   summary: 'Print the value of a key, and again after every change',
   description:
-    'Prints a line for the value now and after every change, until it is ended. With --json each line also has the ETag.',
+    'Prints a line for the value now and after every change, until it is ended; line ends and other control characters in it are written out. With --json each line also has the ETag.',
   arguments: [KEY],
   options: {},
   examples: ['postern config watch app/db/host'],

@@ -21,7 +21,7 @@ later than that. A program that has ended is noticed at once, one that does not 
 503 two thirds of the TTL after the last answered heartbeat was sent, and the heir is elected no earlier than a whole TTL after it.
 
 A hook is POST=URL, which is sent JSON, or exec=COMMAND, a program and its arguments separated by spaces, which finds the same in its environment \
-(POSTERN_EVENT, POSTERN_ELECTION, POSTERN_FENCING_TOKEN, POSTERN_HOLD_ID, POSTERN_REASON, POSTERN_KEY, POSTERN_FILE). No shell is involved.`,
+(POSTERN_EVENT, POSTERN_ELECTION, POSTERN_FENCING_TOKEN, POSTERN_HOLD_ID, POSTERN_REASON, POSTERN_KEY, POSTERN_FILE), and not POSTERN_API_KEY. No shell is involved.`,
   arguments: [],
   options: {
     health: text(
@@ -48,6 +48,10 @@ A hook is POST=URL, which is sent JSON, or exec=COMMAND, a program and its argum
     ),
     file: file('The present leader as JSON, replaced whenever it changes.'),
     render: list('KEY=FILE', 'Write the value of a key of the configuration to a file, and again after every change.'),
+    'render-mode': text(
+      'MODE',
+      'Who may read and write a file that --render makes, as chmod has it. One that is there keeps its mode. Default: 600.',
+    ),
     'on-render': text(HOOK, 'Runs when a file of --render has got another value; not when there was none before.'),
     'hook-timeout': duration('How long a hook may take before it is stopped, and has failed.', '5s'),
     listen: text(

@@ -71,6 +71,6 @@ export class Report {
     this.findings.push(finding);
     if (this.#output.json) return;
     const advice = finding.advice === undefined ? '' : `\n           ${finding.advice}`;
-    this.#output.raw(`${MARKS[finding.state]}  ${finding.step}: ${finding.message}${advice}\n`);
+    this.#output.lines(`${MARKS[finding.state]}  ${finding.step}: ${finding.message}${advice}`);
   }
 }

@@ -6,7 +6,7 @@ import { showDuration } from '../arguments/duration.js';
 import { checkName } from '../arguments/name.js';
 import type { join as description } from '../commands/group.js';
 import { EXIT, UsageError } from '../exit.js';
-import { visible, type Output } from '../output.js';
+import { jsonText, visible, type Output } from '../output.js';
 import { diesOf, Interrupted, Interrupts } from '../process/interrupts.js';
 import { holdOptions, runUnderHold, untilInterrupted } from './hold-job.js';
 
@@ -76,7 +76,7 @@ async function endOf({ signal }: Membership, maxHoldMs: number | undefined): Pro
 async function print(output: Output, states: AsyncIterable<Schemas['Group']>): Promise<void> {
   let before = new Map<string, string>();
   for await (const { members, memberCount } of states) {
-    const now = new Map(members.map(({ member, value }) => [member, JSON.stringify(value)]));
+    const now = new Map(members.map(({ member, value }) => [member, jsonText(value)]));
     const changed = [...now].filter(([member, value]) => before.get(member) !== value);
     const marked = changed.map(([member]) => [before.has(member) ? 'changed' : 'joined', member] as const);
     const left = [...before.keys()].filter((member) => !now.has(member)).map((member) => ['left', member] as const);

@@ -3,7 +3,7 @@ import type { ConfigValue, Schemas } from '../../client/index.js';
 import type { GivenFor } from '../arguments/command.js';
 import type * as descriptions from '../commands/config.js';
 import { EXIT, Failure, UsageError } from '../exit.js';
-import type { Output } from '../output.js';
+import { jsonText, visible, type Output } from '../output.js';
 import { readInput, withClient } from './client.js';
 
 const TEXT = 'text/plain; charset=utf-8';
@@ -62,7 +62,7 @@ export async function exportKeys(given: GivenFor<typeof descriptions.exportKeys>
 }
 
 function printLine(output: Output, value: Readonly<Record<string, unknown>>): void {
-  output.raw(`${JSON.stringify(value)}\n`);
+  output.raw(`${jsonText(value)}\n`);
 }
 
 export async function put(given: GivenFor<typeof descriptions.put>): Promise<number> {
@@ -87,7 +87,7 @@ export async function watch(given: GivenFor<typeof descriptions.watch>): Promise
   return withClient(given, async (postern) => {
     for await (const value of postern.config.watch(key)) {
       const json = value === undefined ? { key, exists: false } : asJson(value);
-      given.output.result(json, () => (value === undefined ? '' : bytesOf(value).toString()));
+      given.output.result(json, () => (value === undefined ? '' : visible(bytesOf(value).toString())));
     }
     return EXIT.ok;
   });

@@ -4,7 +4,7 @@ import type { GivenFor } from '../arguments/command.js';
 import { checkName } from '../arguments/name.js';
 import type * as descriptions from '../commands/names.js';
 import { EXIT } from '../exit.js';
-import { table } from '../output.js';
+import { jsonText, table } from '../output.js';
 import { withClient } from './client.js';
 
 type Kind = (typeof descriptions.LISTED)[number];
@@ -66,7 +66,7 @@ function nameOf(item: Item): string {
 
 function shown(value: unknown): string {
   if (value == null) return '-';
-  return typeof value === 'string' ? value : JSON.stringify(value);
+  return typeof value === 'string' ? value : jsonText(value);
 }
 
 export async function show(given: GivenFor<typeof descriptions.show>): Promise<number> {
@@ -77,7 +77,7 @@ export async function show(given: GivenFor<typeof descriptions.show>): Promise<n
     const operation = `GET /v1/${kind}s/{name}` as 'GET /v1/locks/{name}';
     return (await postern.request(operation, { path: { name } })).body;
   });
-  given.output.result(body, () => JSON.stringify(body, null, 2));
+  given.output.result(body, () => jsonText(body, 2));
   return EXIT.ok;
 }
 

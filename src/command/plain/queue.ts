@@ -4,7 +4,7 @@ import type { GivenFor } from '../arguments/command.js';
 import { checkName } from '../arguments/name.js';
 import type * as descriptions from '../commands/queue.js';
 import { EXIT, Failure, UsageError } from '../exit.js';
-import { table } from '../output.js';
+import { jsonText, table } from '../output.js';
 import { readInput, withClient } from './client.js';
 
 const SHOWN_BYTES = 60;
@@ -63,7 +63,7 @@ export async function peek(given: GivenFor<typeof descriptions.peek>): Promise<n
     table(
       ['ID', 'STATE', 'DELIVERIES', 'BODY'],
       body.items.map((message) => {
-        const text = message.bodyBase64 ?? JSON.stringify(message.body);
+        const text = message.bodyBase64 ?? jsonText(message.body);
         return [message.id, message.state, String(message.deliveries), text.slice(0, SHOWN_BYTES)];
       }),
     ),

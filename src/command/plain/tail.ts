@@ -11,7 +11,7 @@ import type { GivenFor } from '../arguments/command.js';
 import { checkName } from '../arguments/name.js';
 import type { tail as description } from '../commands/queue.js';
 import { UsageError } from '../exit.js';
-import { visible } from '../output.js';
+import { jsonText, visible } from '../output.js';
 import { withClient } from './client.js';
 
 type Message = Schemas['PeekedMessage'];
@@ -33,9 +33,7 @@ export async function tail(given: GivenFor<typeof description>): Promise<number>
   return withClient(given, async (postern) => {
     const looks = new Looks(postern, name, (await postern.queue(name).show()).config.order === 'fifo');
     const print = (message: Message): void =>
-      given.output.result(message, () =>
-        visible(`${message.id}  ${message.bodyBase64 ?? JSON.stringify(message.body)}`),
-      );
+      given.output.result(message, () => visible(`${message.id}  ${message.bodyBase64 ?? jsonText(message.body)}`));
     for await (const message of looks.look(FIRST_PAGE, given.values.timeout)) if (all) print(message);
     for (;;) {
       await pause(interval);

@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process';
 import { environment } from '../environment.js';
 import { UsageError } from '../exit.js';
+import { visible } from '../output.js';
 import { signalGroup } from '../process/group.js';
 import { ask } from './ask.js';
 
@@ -27,6 +28,8 @@ export interface Run {
 }
 
 const STDERR = 2;
+/** Of a text that others have chosen, in a variable. */
+const VARIABLE_MAX = 1_024;
 
 /** @throws UsageError that names the flag */
 export function readHook(flag: string, given: string): Hook {
@@ -47,11 +50,11 @@ export async function runHook(hook: Hook, event: HookEvent, run: Run): Promise<v
   if (status < 200 || status > 299) throw new Error(`${hook.url.href} answered ${status}`);
 }
 
-/** All that it has started goes with it when its time is over. */
+/** All that it has started goes with it when its time is over. It does not get the API key. */
 function execute(argv: readonly string[], event: HookEvent, { timeoutMs, signal }: Run): Promise<void> {
   const [program = '', ...rest] = argv;
   return new Promise((resolve, reject) => {
-    const env = { ...environment, ...variablesOf(event) };
+    const env = { ...environment, POSTERN_API_KEY: undefined, ...variablesOf(event) };
     const child = spawn(program, rest, { env, stdio: ['ignore', STDERR, STDERR], detached: true });
     let stopped: string | undefined;
     const stop = (why: string): void => {
@@ -75,9 +78,12 @@ function execute(argv: readonly string[], event: HookEvent, { timeoutMs, signal 
   });
 }
 
+/** A reason may have been given by anybody: a NUL ends a variable, and a line end confuses who reads lines. */
 function variablesOf(event: HookEvent): Record<string, string> {
+  const { reason } = event;
+  const safe = { ...event, ...(reason !== undefined && { reason: visible(reason).slice(0, VARIABLE_MAX) }) };
   return Object.fromEntries(
-    Object.entries(event).map(([name, value]) => [
+    Object.entries(safe).map(([name, value]) => [
       `POSTERN_${name.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`,
       String(value),
     ]),

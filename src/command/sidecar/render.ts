@@ -7,8 +7,8 @@ import { runHook } from './hook.js';
 import { persist } from './persist.js';
 import type { Rendering, Settings } from './settings.js';
 
-/** Before a value that cannot be read is looked at again, in milliseconds. */
-const UNREADABLE_MS = 10_000;
+/** At most so long before a value that cannot be read, or written, is tried again, in milliseconds. */
+const AGAIN_MS = 10_000;
 
 export interface RenderOptions {
   readonly postern: Postern;
@@ -22,7 +22,7 @@ export interface RenderOptions {
 /** Until `over` aborts. A key that is deleted leaves its file as it is. @throws PosternError if it may not be read */
 export async function render({ key, path }: Rendering, options: RenderOptions): Promise<void> {
   const { postern, over, output } = options;
-  const watching = { what: `watching the key "${key}"`, over, output, againMs: UNREADABLE_MS };
+  const watching = { what: `watching the key "${key}"`, over, output, againMs: AGAIN_MS };
   await persist(watching, async () => {
     try {
       for await (const value of postern.config.watch(key, { signal: over })) {
@@ -37,7 +37,7 @@ export async function render({ key, path }: Rendering, options: RenderOptions): 
   });
 }
 
-/** A file that was not there has no reader yet: only a change is told. */
+/** A file that was not there has no reader yet: only a change is told. @throws PosternError if it cannot be written */
 async function write(
   { key, path }: Rendering,
   content: Uint8Array,
@@ -46,13 +46,14 @@ async function write(
   const facts = { key, file: path };
   const { hooks, hookTimeoutMs: timeoutMs } = settings;
   try {
-    const was = replaceFile(path, content);
+    const was = replaceFile(path, content, settings.renderMode);
     rendered();
     if (was === 'the same') return;
     output.tell('rendered', `${path} has a new value of "${key}"`, facts);
     if (was === 'missing' || hooks.rendered === undefined) return;
   } catch (error) {
-    return output.tell('render-failed', `"${key}": ${(error as Error).message}`, facts);
+    const sentence = `${path} cannot be written: ${(error as Error).message}`;
+    throw new PosternError(sentence, { code: 'not-written', retryable: true, cause: error });
   }
   try {
     await runHook(hooks.rendered, { event: 'rendered', ...facts }, { timeoutMs, signal: over });

@@ -4,15 +4,22 @@
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { Connections } from './connections.js';
 import { Refusal, refusalOf } from './refusal.js';
 import type { Address } from './settings.js';
 
-/** More than one program opens; further connections are closed at once. */
-const CONNECTIONS_MAX = 512;
+/** More than one program opens, and more than there are probes. */
+const CONNECTIONS_MAX = { program: 512, probes: 256 };
 const BODY_BYTES_MAX = 4_096;
 const HEADER_BYTES_MAX = 8_192;
-/** How long a request may take to arrive, in milliseconds. */
+/** How long the head of a request may take to arrive, also the first one of a connection, in milliseconds. */
+const HEAD_ARRIVAL_MS = 2_000;
+/** The same with its body. */
 const ARRIVAL_MS = 5_000;
+/** How long a connection is kept for another request, in milliseconds. */
+const KEPT_MS = 5_000;
+/** Both are only looked at so often, in milliseconds. */
+const LOOK_MS = 500;
 const LOOPBACK_HOST = /^(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?$/i;
 const PAGES_OF_OUR_OWN = ['none', 'same-origin'];
 
@@ -42,11 +49,16 @@ export interface Listening {
  * @throws the error of the system if it cannot listen there
  */
 export async function listen(address: Address, onlyLoopback: boolean, handle: Handle): Promise<Listening> {
-  const server = createServer(
-    { maxHeaderSize: HEADER_BYTES_MAX, headersTimeout: ARRIVAL_MS, requestTimeout: ARRIVAL_MS },
-    (request, response) => void serve(request, response, { onlyLoopback, handle }),
-  );
-  server.maxConnections = CONNECTIONS_MAX;
+  const server = createServer({
+    maxHeaderSize: HEADER_BYTES_MAX,
+    headersTimeout: HEAD_ARRIVAL_MS,
+    requestTimeout: ARRIVAL_MS,
+    keepAliveTimeout: KEPT_MS,
+    connectionsCheckingInterval: LOOK_MS,
+  });
+  const connections = new Connections(server, onlyLoopback ? CONNECTIONS_MAX.program : CONNECTIONS_MAX.probes);
+  const serving = { onlyLoopback, handle, connections };
+  server.on('request', (request, response) => void serve(request, response, serving));
   await bind(server, address);
   const { port, address: host, family } = server.address() as AddressInfo;
   return {
@@ -60,7 +72,7 @@ export async function listen(address: Address, onlyLoopback: boolean, handle: Ha
 
 function bind(server: Server, { host, port }: Address): Promise<void> {
   return new Promise((resolve, reject) => {
-    server.once('error', reject);
+    server.on('error', reject); // afterwards a connection that cannot be taken ends nothing
     server.listen(port, host, resolve);
   });
 }
@@ -68,6 +80,7 @@ function bind(server: Server, { host, port }: Address): Promise<void> {
 interface Serving {
   onlyLoopback: boolean;
   handle: Handle;
+  connections: Connections;
 }
 
 async function serve(request: IncomingMessage, response: ServerResponse, serving: Serving): Promise<void> {
@@ -78,8 +91,10 @@ async function serve(request: IncomingMessage, response: ServerResponse, serving
     if (serving.onlyLoopback) checkOrigin(request);
     const [path = '/'] = (request.url ?? '/').split('?');
     const method = request.method === 'HEAD' ? 'GET' : (request.method ?? 'GET');
-    const body = method === 'POST' ? await bodyOf(request) : {};
-    const { status, body: answer } = await serving.handle({ method, path, body, left: left.signal });
+    // What others send is not read: there is no POST for them.
+    const body = method === 'POST' && serving.onlyLoopback ? await bodyOf(request) : {};
+    const asked = { method, path, body, left: left.signal };
+    const { status, body: answer } = await serving.connections.during(request.socket, () => serving.handle(asked));
     send(response, status, answer);
   } catch (error) {
     if (response.destroyed) return;

@@ -38,6 +38,8 @@ export interface Settings {
   readonly hookTimeoutMs: number;
   readonly file: string | undefined;
   readonly renderings: readonly Rendering[];
+  /** Of a file that a rendering makes. */
+  readonly renderMode: number;
   readonly listen: Address;
   readonly listenProbes: Address | undefined;
 }
@@ -49,13 +51,15 @@ const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|::1)$/;
 const PORT_MAX = 65_535;
 const INTERVAL_MS = { min: 10, max: 3_600_000 };
 const MANY = 100;
+const RENDER_MODE = '600';
+const OCTAL = 8;
 
 /** @throws UsageError that names the flag */
 export function settingsOf({ values }: GivenSidecar): Settings {
   const { elect, value, group: groups, file } = values;
   if (elect !== undefined) checkName('--elect', elect);
   if (elect === undefined) refuseWithout(values, 'elect', ['on-elected', 'on-lost', 'file']);
-  if (values.render.length === 0) refuseWithout(values, 'render', ['on-render']);
+  if (values.render.length === 0) refuseWithout(values, 'render', ['on-render', 'render-mode']);
   if (elect === undefined && groups.length === 0) refuseWithout(values, 'elect or --group', ['value']);
   for (const name of groups) checkName('--group', name);
   checkMany('--group', groups, groups);
@@ -80,6 +84,7 @@ export function settingsOf({ values }: GivenSidecar): Settings {
     hookTimeoutMs: inBounds(values, 'hook-timeout'),
     file,
     renderings,
+    renderMode: modeOf(values['render-mode'] ?? RENDER_MODE),
     listen,
     listenProbes: probes === undefined ? undefined : addressOf('--listen-probes', probes),
   };
@@ -127,6 +132,11 @@ function renderingsOf(given: readonly string[]): Rendering[] {
     renderings.map(({ path }) => path),
   );
   return renderings;
+}
+
+function modeOf(given: string): number {
+  if (!/^0?[0-7]{3}$/.test(given)) throw new UsageError(`--render-mode is "${given}"; it must be such as 600 or 0640`);
+  return parseInt(given, OCTAL);
 }
 
 /** @param must what may stand there only once */

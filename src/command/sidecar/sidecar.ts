@@ -45,12 +45,13 @@ export async function sidecar(given: GivenFor<typeof description>): Promise<numb
   const file = new LeaderFile(settings.file, state.leadership(), output);
   const over = new AbortController();
   setMaxListeners(0, over.signal);
-  // A second signal ends it as it ends any program.
-  for (const signal of ENDING)
-    process.once(signal, () => {
-      state.stopping = true;
-      over.abort(new Told(`the sidecar has got ${signal}`));
-    });
+  const told = (signal: NodeJS.Signals): void => {
+    // A second one, whichever, ends it as it ends any program.
+    for (const each of ENDING) process.off(each, told);
+    state.stopping = true;
+    over.abort(new Told(`the sidecar has got ${signal}`));
+  };
+  for (const signal of ENDING) process.on(signal, told);
   const listening = await listenAll(state, output);
   const running = { state, output, file, over, watching: new Postern(settings.client) };
   const loops = [serve(running), look(running), ...renderAll(running)];

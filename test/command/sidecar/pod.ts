@@ -120,14 +120,19 @@ export class Pod implements AsyncDisposable {
 /**
  * @param url of the gateway
  * @param words further flags; `{program}` stands for where the program is
+ * @param settings of the sidecar, in its environment
  */
-export async function startPod(url: string, words: readonly string[] = []): Promise<Pod> {
+export async function startPod(
+  url: string,
+  words: readonly string[] = [],
+  settings: Record<string, string> = {},
+): Promise<Pod> {
   const port = await freePort();
   const usual = Object.entries(FLAGS).filter(([flag]) => !words.includes(flag));
   const all = ['sidecar', '--json', ...usual.flat(), ...words].map((word) =>
     word.replace('{program}', `http://127.0.0.1:${port}`),
   );
-  const pod = new Pod(port, () => runCommand(all, { url }));
+  const pod = new Pod(port, () => runCommand(all, { url, settings }));
   await pod.startProgram();
   await pod.startSidecar();
   return pod;

@@ -44,7 +44,7 @@ describe('the lead', { timeout: LONG_MS }, () => {
     await one.killProgram();
     expect(await untilLeads(other)).toBeGreaterThan(token);
     await eventually('the file is new', async () => (await readFile(file, 'utf8')).includes('"other"'));
-    expect((await readdir(dir)).filter((name) => name.startsWith('.leader.json'))).toEqual([]);
+    expect((await readdir(dir)).filter((name) => name.startsWith('.postern-'))).toEqual([]);
     const { status, body } = await one.ask('/leader');
     expect({ status, leads: body.leads }).toEqual({ status: 503, leads: false });
     expect((await one.ask('/me')).body).toMatchObject({

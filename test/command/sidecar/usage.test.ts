@@ -27,6 +27,8 @@ describe('postern sidecar, wrongly used', { timeout: LONG_MS }, () => {
     ['a value that nobody sees', [...WELL, '--value', 'x'], '--value needs --elect or --group'],
     ['a rendering without file', [...WELL, '--render', 'key'], '--render is "key"'],
     ['two keys in one file', [...WELL, '--render', 'a=/x,b=/x'], '--render names "/x" twice'],
+    ['a mode that is none', [...WELL, '--render', 'a=/x', '--render-mode', '9'], '--render-mode is "9"'],
+    ['a mode of nothing', [...WELL, '--render-mode', '640'], '--render-mode needs --render'],
     ['a file that cannot be written', [...WELL, '--elect', 'a', '--file', '/none/x'], '--file is "/none/x"'],
     ['an address that is open to others', ['--health', 'none', '--listen', '0.0.0.0:7071'], 'a loopback address'],
     ['an address without a port', ['--health', 'none', '--listen', '127.0.0.1'], '--listen is "127.0.0.1"'],
