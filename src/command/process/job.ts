@@ -50,10 +50,10 @@ export interface JobOptions {
 export async function runJob(options: JobOptions): Promise<Ending> {
   const { guardian, kept, argv, env, input, interrupts, output, killAfterMs, maxHoldMs } = options;
   const stopping = (why: string): void => output.tell('stopping', `${why}: stopping the job`, { why });
-  const ending = guardian.run({ argv, env, input, bounds: boundsOf(kept), killAfterMs, stopping });
-  const stop = (why: string, withinMs: number): void => guardian.stop(why, sinceBootMs() + withinMs);
+  const running = guardian.run({ argv, env, input, bounds: boundsOf(kept), killAfterMs, stopping });
+  const stop = (why: string, withinMs: number): void => running.stop(why, sinceBootMs() + withinMs);
 
-  const looking = setInterval(() => guardian.keep(boundsOf(kept)), kept.ttlMs / LOOKS_PER_TTL);
+  const looking = setInterval(() => running.keep(boundsOf(kept)), kept.ttlMs / LOOKS_PER_TTL);
   const gone = (): Error | undefined => kept.signals.find(({ aborted }) => aborted)?.reason as Error | undefined;
   const look = (): void => {
     const reason = gone();
@@ -68,9 +68,9 @@ export async function runJob(options: JobOptions): Promise<Ending> {
     maxHoldMs === undefined
       ? undefined
       : setTimeout(() => stop(`it has run for ${showDuration(maxHoldMs)}, the longest hold`, killAfterMs), maxHoldMs);
-  const pass = interrupts.passTo((signal) => guardian.signal(signal));
+  const pass = interrupts.passTo((signal) => running.signal(signal));
   try {
-    const result = await ending;
+    const result = await running.ending;
     // What ended by itself after its hold was gone must not look as if it had held it to the end.
     const reason = gone();
     return result.kind === 'ended' && reason !== undefined ? { kind: 'stopped', why: reason.message } : result;
