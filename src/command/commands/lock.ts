@@ -7,6 +7,7 @@ export const JOB_OPTIONS = {
   ttl: duration(
     'How long the hold outlives its last heartbeat: a machine that dies keeps it for so long. The gateway has bounds for it.',
     '15s',
+    1,
   ),
   'kill-after': duration(
     'How long a job that is told to end may take before it is killed, where its hold lives on that long.',
