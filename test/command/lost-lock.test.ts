@@ -125,7 +125,7 @@ describe('postern lock, when the lock may be lost', { timeout: LONG_MS * 2 }, ()
     await eventually('the job is dead', () => !groupLives(held.group));
   });
 
-  it('kills the job when the gateway answers and its ZooKeeper hangs', async () => {
+  it('kills the job when the gateway is there and its ZooKeeper hangs, and every subcommand says that it is', async () => {
     await using zookeeper = await startZooKeeper();
     await using replica = await startReplica({ zookeeper: zookeeper.connectString, root: freshRoot() });
     const run = runCommand(['lock', 'held', ...TTL, '--', ...STUBBORN], { url: replica.url });
@@ -139,6 +139,14 @@ describe('postern lock, when the lock may be lost', { timeout: LONG_MS * 2 }, ()
       });
       expect(await other.code()).toBe(75);
       expect(other.stdout).toBe('');
+      const others = [
+        ['queue', 'push', 'q', 'x', '--timeout', '1s'],
+        ['elect', 'other', '--timeout', '1s', '--', 'true'],
+        ['group', 'join', 'other', '--timeout', '1s', '--', 'true'],
+        ['barrier', 'wait', 'other', '--timeout', '1s'],
+        ['top', '--once', '--timeout', '1s'],
+      ].map((words) => runCommand(words, { url: replica.url }));
+      expect(await Promise.all(others.map((each) => each.code()))).toEqual([75, 75, 75, 75, 75]);
     } finally {
       zookeeper.resume();
     }
