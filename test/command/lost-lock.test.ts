@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { groupLives } from '../../src/command/process/group.js';
 import { eventually } from '../support/eventually.js';
 import { rounds } from '../support/scene.js';
+import { standStill } from '../support/stand-still.js';
 import { spawnReplica, startPair, startReplica, type Pair } from '../support/start-gateway.js';
 import { freshRoot, startZooKeeper } from '../support/start-zookeeper.js';
 import { startTcpProxy } from '../support/zookeeper/tcp-proxy.js';
@@ -123,6 +124,28 @@ describe('postern lock, when the lock may be lost', { timeout: LONG_MS * 2 }, ()
     expect(await held.run.code()).toBe(76);
     expect(held.run.stderr).toContain('the guardian has died');
     await eventually('the job is dead', () => !groupLives(held.group));
+  });
+
+  it('kills the job before the heir is granted when the guardian stands still, and then nothing comes through', async () => {
+    const proxy = await startTcpProxy({ port: Number(new URL(pair.a.url).port), framed: false });
+    const held = await hold('guardian-stopped', `http://${proxy.connectString}`);
+    const [guardian] = childrenOf(held.run.pid);
+    standStill(guardian as number);
+    await inherit('guardian-stopped', held, () => proxy.suspend());
+    expect(await held.run.code()).toBe(76);
+    expect(runs(guardian as number)).toBe(false);
+    await proxy.stop();
+  });
+
+  it('kills the job before its lock is broken when the grace is as long as its TTL, and nothing comes through', async () => {
+    const proxy = await startTcpProxy({ port: Number(new URL(pair.a.url).port), framed: false });
+    const held = await hold('revoked', `http://${proxy.connectString}`);
+    await inherit('revoked', held, async () => {
+      proxy.suspend();
+      await pair.b.expect(200, 'POST', '/v1/locks/revoked/revoke', { body: { graceMs: 3_000 } });
+    });
+    expect(await held.run.code()).toBe(76);
+    await proxy.stop();
   });
 
   it('kills the job when the gateway is there and its ZooKeeper hangs, and every subcommand says that it is', async () => {

@@ -39,6 +39,8 @@ export interface Running {
   stop(why: string, killAt: number): void;
   /** Passes a signal on to it and all that it has started. */
   signal(signal: NodeJS.Signals): void;
+  /** Ends it with SIGKILL, and the guardian too, which has not done so in time. */
+  kill(): void;
 }
 
 /** A guardian process; another one for the next job if it has died. */
@@ -77,12 +79,19 @@ export class Guardian {
       keep: (bounds) => say({ type: 'bounds', bounds }),
       stop: (why, killAt) => say({ type: 'stop', why, killAt }),
       signal: (signal) => say({ type: 'signal', signal }),
+      kill: () => this.#jobs === number && this.#kill(),
     };
   }
 
   /** Without a job it is not needed. */
   dismiss(): void {
     if (this.#child.connected) this.#child.disconnect();
+  }
+
+  #kill(): void {
+    if (this.#group === 0) return;
+    signalGroup(this.#group, 'SIGKILL');
+    this.#child.kill('SIGKILL');
   }
 
   #start(): ChildProcess {

@@ -6,8 +6,8 @@
  * Guarantee: whatever becomes of the command (killed, stopped by SIGSTOP, its event loop stuck), every process of the
  * job's group has got SIGKILL at the last `killAt` that it was told.
  * Not guaranteed: that a job in which somebody has made a session of their own (`setsid`) is stopped as a whole, or one
- * that runs as another user whom we may not signal; and nothing is, if the guardian itself stands still. The fencing
- * token exists for these cases.
+ * that runs as another user whom we may not signal; and nothing is, if the guardian and the command stand still. The
+ * fencing token exists for these cases.
  *
  *   run ──▶ running ──stop, termAt, the command's death──▶ stopping ──killAt──▶ killed
  *              │ the job ended                                 │ nobody is left    │
@@ -120,7 +120,11 @@ class Guard {
     }
     const ending = this.#stopped !== undefined || this.#passedOn;
     if (this.#ended !== undefined && !(ending && groupLives(this.#group))) {
-      return this.#end({ type: 'over', ...this.#ended, ...(this.#stopped !== undefined && { stopped: this.#stopped }) });
+      return this.#end({
+        type: 'over',
+        ...this.#ended,
+        ...(this.#stopped !== undefined && { stopped: this.#stopped }),
+      });
     }
     const next = this.#stopped === undefined ? this.#bounds.termAt : this.#killed ? Infinity : killAt;
     const most = ending && this.#ended !== undefined ? LOOK_AT_THE_END_MS : LOOK_MS;
