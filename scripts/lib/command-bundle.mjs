@@ -4,7 +4,7 @@
  */
 import { chmod, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { build } from 'esbuild';
+import * as esbuild from 'esbuild';
 
 /**
  * Who imports `node:process` has all its properties read, also `stdin` and `stdout`: Node then makes these pipes
@@ -13,9 +13,9 @@ import { build } from 'esbuild';
  */
 const plainProcess = {
   name: 'process without its streams',
-  setup({ onResolve, onLoad }) {
-    onResolve({ filter: /^(node:)?process$/ }, () => ({ path: 'process', namespace: 'global' }));
-    onLoad({ filter: /^/, namespace: 'global' }, () => ({ contents: 'module.exports = globalThis.process;' }));
+  setup(build) {
+    build.onResolve({ filter: /^(node:)?process$/ }, () => ({ path: 'process', namespace: 'global' }));
+    build.onLoad({ filter: /^/, namespace: 'global' }, () => ({ contents: 'module.exports = globalThis.process;' }));
   },
 };
 
@@ -23,7 +23,7 @@ const plainProcess = {
 export async function bundleCommand(root) {
   const outdir = join(root, 'dist', 'command');
   await rm(outdir, { recursive: true, force: true });
-  await build({
+  await esbuild.build({
     absWorkingDir: root,
     entryPoints: {
       main: 'src/command/main.ts',

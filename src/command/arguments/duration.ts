@@ -8,8 +8,8 @@ export const DURATION_MAX = '24d';
 const MAX_MS = 24 * 86_400_000;
 
 /**
- * @returns milliseconds, or undefined if it is none, or longer than `DURATION_MAX`. A number needs its unit: other tools read a bare one as seconds,
- *   the gateway as milliseconds. `0` needs none.
+ * @returns milliseconds, or undefined if it is none, or longer than `DURATION_MAX`. A number needs its unit:
+ *   other tools read a bare one as seconds, the gateway as milliseconds. `0` needs none.
  */
 export function readDuration(text: string): number | undefined {
   if (text === '0') return 0;
