@@ -28,23 +28,22 @@ export class Barrier {
 
   /**
    * Waits until it is lifted, for at most `waitMs` milliseconds (as long as it takes unless given). That it was lifted
-   * and raised again while no gateway answered shows in the ETag of the state that was seen first.
+   * and raised again while no gateway answered shows at the end of a request, in the ETag.
    *
    * @returns whether it is, or was
    */
   async wait({ waitMs = Infinity, signal }: { waitMs?: number; signal?: AbortSignal } = {}): Promise<boolean> {
     const { gateways, rounds, keeper } = this.#context;
     const until = now() + waitMs;
-    const look = (query: { waitMs: number }, headers: { 'If-None-Match'?: string }): Promise<Answer<typeof SHOW>> =>
-      gateways.call(SHOW, { path: this.#path, query, headers }, { signals: [signal, keeper.closed] });
-    const first = await look({ waitMs: 0 }, {});
+    const look = (waitMs: number): Promise<Answer<typeof SHOW>> =>
+      gateways.call(SHOW, { path: this.#path, query: { waitMs } }, { signals: [signal, keeper.closed] });
+    const first = await look(0);
     if (!shown(first).raised) return true;
-    const raised = { 'If-None-Match': first.headers['etag'] ?? '' };
     for (;;) {
       const round = rounds.next(until);
       try {
-        const { status } = await look({ waitMs: round.waitMs }, raised);
-        if (status === 200) return true;
+        const answer = await look(round.waitMs);
+        if (!shown(answer).raised || answer.headers['etag'] !== first.headers['etag']) return true;
         if (round.last) return false;
       } catch (error) {
         if (!rounds.tooLong(error, round)) throw error;
