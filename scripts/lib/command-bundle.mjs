@@ -4,13 +4,26 @@
  */
 import { chmod, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { build } from 'esbuild';
+import * as esbuild from 'esbuild';
+
+/**
+ * Who imports `node:process` has all its properties read, also `stdin` and `stdout`: Node then makes these pipes
+ * non-blocking, also for the job that shares them, whose output is cut. The global object is the same without that.
+ * @type {import('esbuild').Plugin}
+ */
+const plainProcess = {
+  name: 'process without its streams',
+  setup(build) {
+    build.onResolve({ filter: /^(node:)?process$/ }, () => ({ path: 'process', namespace: 'global' }));
+    build.onLoad({ filter: /^/, namespace: 'global' }, () => ({ contents: 'module.exports = globalThis.process;' }));
+  },
+};
 
 /** @param {string} root of the repository */
 export async function bundleCommand(root) {
   const outdir = join(root, 'dist', 'command');
   await rm(outdir, { recursive: true, force: true });
-  await build({
+  await esbuild.build({
     absWorkingDir: root,
     entryPoints: {
       main: 'src/command/main.ts',
@@ -23,6 +36,7 @@ export async function bundleCommand(root) {
     format: 'esm',
     platform: 'node',
     target: 'node20',
+    plugins: [plainProcess],
     bundle: true,
     logLevel: 'warning',
   });

@@ -29,7 +29,13 @@ async function run(words: readonly string[], output: Output, ahead?: Guardian): 
     return EXIT.ok;
   }
   const entry = ENTRIES.find(({ command }) => command === found.command) as Entry;
-  return (await entry.load())({ ...given, values, output, ahead });
+  try {
+    return await (
+      await entry.load()
+    )({ ...given, values, output, ahead });
+  } catch (error) {
+    throw await (await import('./silence.js')).explained(error, values);
+  }
 }
 
 function parseFor(command: Command, words: readonly string[]): ReturnType<typeof parse> & { values: CommonValues } {

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Postern, type Job, type PosternError, type PosternOptions } from '../../src/client/index.js';
 import { eventually, passed } from '../support/eventually.js';
 import { startPair, type Pair } from '../support/start-gateway.js';
+import { startTcpProxy } from '../support/zookeeper/tcp-proxy.js';
 
 const TTL_MS = 3_000;
 
@@ -243,6 +244,24 @@ test('a key is put, read, watched and deleted, with conditions and a guard', asy
   over.abort();
   await watching;
   expect(seen).toEqual([undefined, { host: 'db1' }, Buffer.from([0, 255]), undefined]);
+});
+
+test('a barrier that was lifted and raised again while nobody answered has been lifted', async () => {
+  const proxy = await startTcpProxy({ port: Number(new URL(pair.a.url).port), framed: false });
+  await using postern = client({ urls: [`http://${proxy.connectString}`] });
+  const barrier = client().barrier(randomUUID());
+  await barrier.raise();
+  const before = proxy.counters.accepted;
+  const waiting = postern.barrier(barrier.name).wait({ waitMs: 20_000 });
+  await eventually('it waits', () => pair.a.gateway.observed() > 0 && proxy.counters.accepted > before);
+  proxy.refuse();
+  proxy.cut();
+  await barrier.lift();
+  await barrier.raise();
+  proxy.accept();
+  expect(await waiting).toBe(true);
+  await barrier.lift();
+  await proxy.stop();
 });
 
 test('counters count, barriers hold, double barriers gather', async () => {

@@ -1,13 +1,13 @@
 /** `postern lock` with a gateway that is well: what the job gets, how it ends, what is left behind. */
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually, throughout } from '../support/eventually.js';
 import { spawnReplica, startPair, startReplica, type Pair } from '../support/start-gateway.js';
 import { freshRoot } from '../support/start-zookeeper.js';
 import { scaled } from '../support/timing.js';
-import { LONG_MS, runCommand, runs, STUBBORN, type Options, type Run } from './run-command.js';
+import { LONG_MS, MAIN, runCommand, runs, STUBBORN, type Options, type Run } from './run-command.js';
 
 let pair: Pair;
 let dir: string;
@@ -61,6 +61,24 @@ describe('postern lock', { timeout: LONG_MS * 2 }, () => {
     expect(await run.code()).toBe(code);
     expect(run.stderr).toContain(program);
     expect(await holders('unstarted')).toEqual([]);
+  });
+
+  it('does not make the streams non-blocking that it shares with its job', async () => {
+    const O_NONBLOCK = 0o4000;
+    const lease = await pair.a.createLease({ ttlMs: 60_000 });
+    await pair.a.hold('shares', lease);
+    const run = lock(['shares', '--', 'true']);
+    await pair.a.untilWaiting('shares', 1);
+    const flags = [0, 1, 2].map(async (fd) => {
+      const info = await readFile(`/proc/${run.pid}/fdinfo/${fd}`, 'utf8');
+      return Number.parseInt(/flags:\s+(\d+)/.exec(info)?.[1] ?? '', 8) & O_NONBLOCK;
+    });
+    expect(await Promise.all(flags)).toEqual([0, 0, 0]);
+    await pair.a.endLease(lease);
+    expect(await run.code()).toBe(0);
+    // Whoever imports it has all of its streams opened.
+    for (const file of ['main', 'run', 'guardian'])
+      expect(await readFile(join(dirname(MAIN), `${file}.js`), 'utf8')).not.toMatch(/from "(node:)?process"/);
   });
 
   it('exits with 75 when somebody else has the lock, or with 0 to skip, and leaves no place in line', async () => {

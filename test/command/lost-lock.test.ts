@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { groupLives } from '../../src/command/process/group.js';
 import { eventually } from '../support/eventually.js';
 import { rounds } from '../support/scene.js';
+import { standStill } from '../support/stand-still.js';
 import { spawnReplica, startPair, startReplica, type Pair } from '../support/start-gateway.js';
 import { freshRoot, startZooKeeper } from '../support/start-zookeeper.js';
 import { startTcpProxy } from '../support/zookeeper/tcp-proxy.js';
@@ -125,7 +126,29 @@ describe('postern lock, when the lock may be lost', { timeout: LONG_MS * 2 }, ()
     await eventually('the job is dead', () => !groupLives(held.group));
   });
 
-  it('kills the job when the gateway answers and its ZooKeeper hangs', async () => {
+  it('kills the job before the heir is granted when the guardian stands still, and then nothing comes through', async () => {
+    const proxy = await startTcpProxy({ port: Number(new URL(pair.a.url).port), framed: false });
+    const held = await hold('guardian-stopped', `http://${proxy.connectString}`);
+    const [guardian] = childrenOf(held.run.pid);
+    standStill(guardian as number);
+    await inherit('guardian-stopped', held, () => proxy.suspend());
+    expect(await held.run.code()).toBe(76);
+    expect(runs(guardian as number)).toBe(false);
+    await proxy.stop();
+  });
+
+  it('kills the job before its lock is broken when the grace is as long as its TTL, and nothing comes through', async () => {
+    const proxy = await startTcpProxy({ port: Number(new URL(pair.a.url).port), framed: false });
+    const held = await hold('revoked', `http://${proxy.connectString}`);
+    await inherit('revoked', held, async () => {
+      proxy.suspend();
+      await pair.b.expect(200, 'POST', '/v1/locks/revoked/revoke', { body: { graceMs: 3_000 } });
+    });
+    expect(await held.run.code()).toBe(76);
+    await proxy.stop();
+  });
+
+  it('kills the job when the gateway is there and its ZooKeeper hangs, and every subcommand says that it is', async () => {
     await using zookeeper = await startZooKeeper();
     await using replica = await startReplica({ zookeeper: zookeeper.connectString, root: freshRoot() });
     const run = runCommand(['lock', 'held', ...TTL, '--', ...STUBBORN], { url: replica.url });
@@ -139,6 +162,14 @@ describe('postern lock, when the lock may be lost', { timeout: LONG_MS * 2 }, ()
       });
       expect(await other.code()).toBe(75);
       expect(other.stdout).toBe('');
+      const others = [
+        ['queue', 'push', 'q', 'x', '--timeout', '1s'],
+        ['elect', 'other', '--timeout', '1s', '--', 'true'],
+        ['group', 'join', 'other', '--timeout', '1s', '--', 'true'],
+        ['barrier', 'wait', 'other', '--timeout', '1s'],
+        ['top', '--once', '--timeout', '1s'],
+      ].map((words) => runCommand(words, { url: replica.url }));
+      expect(await Promise.all(others.map((each) => each.code()))).toEqual([75, 75, 75, 75, 75]);
     } finally {
       zookeeper.resume();
     }

@@ -92,6 +92,24 @@ describe('postern queue', { timeout: LONG_MS }, () => {
     expect(await json(['show', 'queue', 'mails'])).toMatchObject({ depth: 0 });
   });
 
+  it.each([
+    ['queue push', ['queue', 'push', 'slowly'], 'one\ntwo\n'],
+    ['queue push --lines', ['queue', 'push', 'slowly', '--lines'], 'two'],
+    ['config put', ['config', 'put', 'slowly'], 'one\ntwo\n'],
+  ])('reads all of standard input, however slowly it comes: %s', async (_, words, expected) => {
+    const through = ['sh', '-c', '(echo one; sleep 1; echo two) | "$@"', 'sh'];
+    await output(words, { through });
+    if (words[0] === 'config') return expect(await output(['config', 'get', 'slowly'])).toBe(expected);
+    const messages = (await json(['queue', 'peek', 'slowly'])) as { body: string }[];
+    expect(messages.at(-1)?.body).toBe(expected);
+  });
+
+  it('says that a body is too large, when it has read it', async () => {
+    const run = postern(['queue', 'push', 'large'], { stdin: 'x'.repeat(2_000_000) });
+    expect(await run.code(), run.stderr).toBe(64);
+    expect(run.stderr).toMatch(/large|bytes/);
+  });
+
   it('adds nothing for a repeated messageId', async () => {
     const words = ['queue', 'push', 'once', 'x', '--message-id', 'the-only-one'];
     expect(await json(words)).toMatchObject({ duplicate: false });

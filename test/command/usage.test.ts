@@ -47,7 +47,10 @@ describe('wrong usage', { timeout: LONG_MS }, () => {
     ['a switch with a value', ['lock', 'a', '--json=yes', '--', 'true'], '--json takes no value'],
     ['an option twice', ['lock', 'a', '--wait', '1s', '--wait', '2s', '--', 'true'], '--wait is given twice'],
     ['a duration without its unit', ['lock', 'a', '--wait', '5', '--', 'true'], '--wait is "5"; it must be a duration'],
-    ['a duration that no timer takes', ['lock', 'a', '--max-hold', '30d', '--', 'true'], 'of 24d at most'],
+    ['a duration that no timer takes', ['lock', 'a', '--max-hold', '30d', '--', 'true'], 'from 0ms to 24d'],
+    ['a wait that no timer takes', ['config', 'get', 'a', '--wait', '30d'], '--wait is "30d"'],
+    ['no TTL', ['lock', 'a', '--ttl', '0', '--', 'true'], '--ttl is "0"; it must be a duration'],
+    ['less than a TTL', ['lock', 'a', '--ttl', '0.1ms', '--', 'true'], 'from 1ms to 24d'],
     ['a choice that there is not', ['lock', 'a', '--busy', 'no', '--', 'true'], '--busy is "no"; it must be one of'],
     ['a name that no gateway takes', ['lock', 'a/b', '--', 'true'], 'NAME is "a/b"'],
     ['a TTL that the gateway does not take', ['lock', 'a', '--ttl', '9h', '--', 'true'], 'ttlMs'],
@@ -82,6 +85,12 @@ describe('no gateway', { timeout: LONG_MS }, () => {
     expect(run.stderr).toContain(url);
     expect(run.stderr).toContain('ECONNREFUSED');
     expect(run.stdout).toBe('');
+  });
+
+  it('exits with 69, and not as if there were no such key, when nobody answered while it waited', async () => {
+    const url = `http://127.0.0.1:${await freePort()}`;
+    const run = runCommand(['config', 'get', 'a', '--wait', '500ms', '--timeout', '1s'], { url });
+    expect(await run.code(), run.stderr).toBe(69);
   });
 
   it('exits with 69 when something takes the request and never answers', async () => {

@@ -9,6 +9,8 @@ import { uptime } from 'node:os';
 
 /** Both clocks are read one after the other, and the coarse one ticks in seconds on some systems. */
 const COARSE_MS = 1_500;
+/** A timer that is set for longer runs at once. */
+const TIMER_MAX_MS = 2 ** 31 - 1;
 
 const behindMs = (): number => uptime() * 1_000 - performance.now();
 
@@ -22,7 +24,7 @@ export function now(): number {
   return performance.now() + suspendedMs;
 }
 
-/** Resolves after that time, or as soon as the signal aborts; never rejects. */
+/** Resolves after that time (24.8 days at most), or as soon as the signal aborts; never rejects. */
 export function pause(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal?.aborted) return resolve();
@@ -31,7 +33,7 @@ export function pause(ms: number, signal?: AbortSignal): Promise<void> {
       signal?.removeEventListener('abort', done);
       resolve();
     };
-    const timer = setTimeout(done, ms);
+    const timer = setTimeout(done, Math.min(ms, TIMER_MAX_MS));
     signal?.addEventListener('abort', done);
   });
 }

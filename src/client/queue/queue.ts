@@ -66,7 +66,7 @@ export class Queue {
       while (!options.signal?.aborted) {
         await worker.room();
         claimed = await worker.claim();
-        for (let job = claimed.shift(); job !== undefined; job = claimed.shift()) yield job;
+        while (claimed.length > 0 && !options.signal?.aborted) yield claimed.shift() as Job;
       }
     } finally {
       await Promise.all(claimed.map((job) => job.nack().catch(() => {})));

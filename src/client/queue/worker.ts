@@ -1,4 +1,5 @@
 /** Who takes jobs from a queue: as many at once as it does, and claimed under the lease of its client. */
+import { randomUUID } from 'node:crypto';
 import { pause } from '../lease/clock.js';
 import type { Context } from '../context.js';
 import type { Schemas } from '../contract.js';
@@ -80,13 +81,31 @@ export class Worker {
 
   async #claimUnder(lease: Lease, { waitMs }: Round): Promise<Job[]> {
     const { claimMs, signal } = this.#options;
-    const body = { max: this.#free, waitMs, ...(claimMs !== undefined && { claimMs }) };
-    const answer = await this.#context.gateways.call(
-      'POST /v1/queues/{name}/claim',
-      { path: this.#path, body },
-      { leaseToken: lease.token, signals: [signal, lease.ended] },
-    );
+    const body = { max: this.#free, waitMs: 0, requestId: randomUUID(), ...(claimMs !== undefined && { claimMs }) };
+    try {
+      return await this.#ask(lease, { ...body, waitMs }, [signal, lease.ended]);
+    } catch (error) {
+      const claimedNothing = error instanceof PosternError && error.outcome === 'not-applied';
+      if (!claimedNothing || signal?.aborted) void this.#giveBack(lease, body);
+      throw error;
+    }
+  }
+
+  async #ask(
+    lease: Lease,
+    body: Schemas['ClaimMessagesRequest'],
+    signals: readonly (AbortSignal | undefined)[],
+  ): Promise<Job[]> {
+    const options = { leaseToken: lease.token, signals };
+    const parts = { path: this.#path, body };
+    const answer = await this.#context.gateways.call('POST /v1/queues/{name}/claim', parts, options);
     return (answer.body?.items ?? []).map((message) => this.#begin(lease, message));
+  }
+
+  /** What a request has claimed whose answer nobody has: it would be kept for as long as the lease lives. */
+  async #giveBack(lease: Lease, body: Schemas['ClaimMessagesRequest']): Promise<void> {
+    const claimed = await this.#ask(lease, body, [lease.ended]).catch(() => []);
+    await Promise.all(claimed.map((job) => job.nack().catch(() => {})));
   }
 
   #begin(lease: Lease, message: Schemas['ClaimedMessage']): Job {

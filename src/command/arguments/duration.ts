@@ -3,9 +3,13 @@ const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h:
 const PART = /(\d+(?:\.\d+)?)(ms|s|m|h|d)/g;
 const WHOLE = /^(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+$/;
 
+/** Node runs a timer at once that is set for longer than 2³¹ - 1 ms, which is 24.8 days. */
+export const DURATION_MAX = '24d';
+const MAX_MS = 24 * 86_400_000;
+
 /**
- * @returns milliseconds, or undefined if it is none. A number needs its unit: other tools read a bare one as seconds,
- *   the gateway as milliseconds. `0` needs none.
+ * @returns milliseconds, or undefined if it is none, or longer than `DURATION_MAX`. A number needs its unit:
+ *   other tools read a bare one as seconds, the gateway as milliseconds. `0` needs none.
  */
 export function readDuration(text: string): number | undefined {
   if (text === '0') return 0;
@@ -14,7 +18,7 @@ export function readDuration(text: string): number | undefined {
     (sum, [, number, unit]) => sum + Number(number) * (UNITS[unit ?? ''] ?? NaN),
     0,
   );
-  return Number.isSafeInteger(Math.round(ms)) ? Math.round(ms) : undefined;
+  return ms <= MAX_MS ? Math.round(ms) : undefined;
 }
 
 /** The shortest way to write it, in one unit and at most one decimal. */

@@ -1,5 +1,5 @@
 /** The options and arguments of a subcommand: one table, from which parsing, help, completion and docs are made. */
-import { readDuration } from './duration.js';
+import { DURATION_MAX, readDuration } from './duration.js';
 
 export interface Option<T> {
   /** What stands for its value in the help; a switch has none. */
@@ -29,31 +29,27 @@ export function toggle(sentence: string): Option<boolean> {
   return { sentence, expected: 'given without a value', read: () => undefined, absent: false };
 }
 
-/** What a timer of Node.js takes: one that is longer is over at once. */
-const DURATION_MAX = '24d';
-
 export function duration(sentence: string): Option<number | undefined>;
-export function duration(sentence: string, fallback: string): Option<number>;
-export function duration(sentence: string, fallback?: string): Option<number | undefined> {
+export function duration(sentence: string, fallback: string, minMs?: number): Option<number>;
+export function duration(sentence: string, fallback?: string, minMs = 0): Option<number | undefined> {
+  const read = (given: string): number | undefined => {
+    const ms = readDuration(given);
+    return ms !== undefined && ms >= minMs ? ms : undefined;
+  };
   return {
     placeholder: 'DURATION',
     sentence,
-    expected: `a duration such as 250ms, 15s, 5m or 1h30m, of ${DURATION_MAX} at most`,
-    read: readBounded,
+    expected: `a duration such as 250ms, 15s, 5m or 1h30m, from ${minMs}ms to ${DURATION_MAX}`,
+    read,
     absent: fallback === undefined ? undefined : readDuration(fallback),
     ...(fallback !== undefined && { fallback }),
   };
 }
 
-function readBounded(given: string): number | undefined {
-  const ms = readDuration(given);
-  return ms === undefined || ms > (readDuration(DURATION_MAX) ?? 0) ? undefined : ms;
-}
-
 /** A duration, or `forever`. */
 export function patience(sentence: string): Option<number | undefined> {
   const ends = duration(sentence);
-  const read = (given: string): number | undefined => (given === 'forever' ? Infinity : readBounded(given));
+  const read = (given: string): number | undefined => (given === 'forever' ? Infinity : readDuration(given));
   return { ...ends, expected: `${ends.expected}, or forever`, read };
 }
 

@@ -7,6 +7,7 @@ export const JOB_OPTIONS = {
   ttl: duration(
     'How long the hold outlives its last heartbeat: a machine that dies keeps it for so long. The gateway has bounds for it.',
     '15s',
+    1,
   ),
   'kill-after': duration(
     'How long a job that is told to end may take before it is killed, where its hold lives on that long.',
@@ -32,7 +33,8 @@ When the job ends by itself, what it has left running goes on without the hold.
 
 While the job runs, heartbeats are sent every third of the TTL. If none is answered, the job gets SIGTERM two thirds of the TTL \
 after the last answered one was sent, and SIGKILL after five sixths: it is dead before anybody else can be granted \
-the hold. A second process, the guardian, sees to that, also if the command is killed or stands still. A job that gives \
+the hold. A second process, the guardian, sees to that, also if the command is killed or stands still. \
+The same holds for a revoked hold if the grace is at least its TTL; see "postern revoke --help" for a shorter one. A job that gives \
 its processes sessions of their own escapes it, as does one that was paused together with the guardian: let what the job writes to compare the \
 fencing token.`;
 

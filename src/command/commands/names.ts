@@ -60,7 +60,12 @@ export const revoke = command({
   name: 'revoke',
   summary: 'Ask a holder to release what it holds',
   description: `Asks the holders to release it. With --grace the hold is broken when that time has passed; without it they are only \
-asked. It needs the scope "admin".`,
+asked. It needs the scope "admin".
+
+A holder is told with the answer to its next heartbeat. With a --grace of at least the TTL of its lease (15s unless set otherwise), a job \
+that runs under "postern" is dead before the hold is broken. With a shorter one the job may go on after another has been granted the \
+hold, until the command hears of it: a third of the TTL at most while a gateway answers, and five sixths if none does. The fencing \
+token keeps such a job from doing harm.`,
   arguments: [
     { name: 'KIND', sentence: `one of ${REVOKED.join(', ')}`, choices: REVOKED },
     { name: 'NAME', sentence: 'its name' },

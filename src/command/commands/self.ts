@@ -13,7 +13,7 @@ The exit code is that of the first failure.`,
   arguments: [],
   options: {
     lock: text('NAME', 'The lock to try. Default: postern-doctor.'),
-    ttl: duration('The TTL of the lease to try.', '10s'),
+    ttl: duration('The TTL of the lease to try.', '10s', 1),
   },
   examples: ['postern doctor', 'postern doctor --url https://a:7070,https://b:7070 --json'],
   exits: { 75: 'ZooKeeper did not serve the gateway, or somebody else has the lock' },

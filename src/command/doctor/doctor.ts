@@ -9,6 +9,7 @@ import { environment } from '../environment.js';
 import { EXIT } from '../exit.js';
 import { failureOf } from '../failures.js';
 import { clientOptions } from '../gateway.js';
+import { explained } from '../silence.js';
 import { resolveName, tryConnections, tryTls } from './network.js';
 import { Report, StepFailed, type Said } from './report.js';
 
@@ -22,8 +23,7 @@ const UNSERVED = 'The gateway is there and cannot reach its ZooKeeper, or is abo
 
 export async function doctor(given: GivenDoctor): Promise<number> {
   const { values } = given;
-  const lockName = values.lock ?? 'postern-doctor';
-  checkName('--lock', lockName);
+  checkName('--lock', lockOf(given));
   const options: PosternOptions = {
     ...clientOptions(values, environment),
     ttlMs: values.ttl,
@@ -32,8 +32,12 @@ export async function doctor(given: GivenDoctor): Promise<number> {
   const report = new Report(given.output);
   const well: string[] = [];
   for (const url of options.urls) if (await isWell(report, url, options)) well.push(url);
-  if (well.length > 0) await tryLock(report, { ...options, urls: well }, lockName);
+  if (well.length > 0) await tryLock(report, given, { ...options, urls: well });
   return report.finish();
+}
+
+function lockOf({ values }: GivenDoctor): string {
+  return values.lock ?? 'postern-doctor';
 }
 
 async function isWell(report: Report, url: string, options: PosternOptions): Promise<boolean> {
@@ -89,14 +93,15 @@ async function isKnown(postern: Postern, options: PosternOptions): Promise<{ sai
 }
 
 /** All that a job would need, and back. */
-async function tryLock(report: Report, options: PosternOptions, name: string): Promise<void> {
+async function tryLock(report: Report, given: GivenDoctor, options: PosternOptions): Promise<void> {
+  const name = lockOf(given);
   await using postern = new Postern(options);
   const timed = async (sentence: string, work: () => Promise<unknown>): Promise<{ said: Said; value: true }> => {
     const start = performance.now();
     try {
       await work();
     } catch (error) {
-      throw stepFailed(await withoutAnswer(postern, error), {
+      throw stepFailed(await explained(error, given.values), {
         0: 'Nothing answers there any more, and just now a gateway did: has it been stopped?',
         [UNAVAILABLE]: UNSERVED,
         403: 'Whoever manages the keys has to add that scope.',
@@ -115,25 +120,11 @@ async function tryLock(report: Report, options: PosternOptions, name: string): P
   for (const [step, sentence, work] of steps) if (!(await report.step(step, () => timed(sentence, work)))) return;
 }
 
-/**
- * A gateway that waits for its ZooKeeper may do so for longer than a request is waited for: whether it is there shows
- * with a request that needs no ZooKeeper.
- */
-async function withoutAnswer(postern: Postern, error: unknown): Promise<unknown> {
-  if (!(error instanceof PosternError && error.status === 0 && error.code === 'unreachable')) return error;
-  try {
-    await postern.request('GET /readyz');
-  } catch (refusal) {
-    return refusal instanceof PosternError && refusal.status === UNAVAILABLE ? refusal : error;
-  }
-  const message = `the gateway is there, and this request was not served: ${error.message}`;
-  return new StepFailed(EXIT.notAcquired, message, UNSERVED);
-}
-
 function stepFailed(error: unknown, advice: Readonly<Record<number, string>>): StepFailed {
   if (error instanceof StepFailed) return error;
   const { exitCode, message } = failureOf(error);
   const status = error instanceof PosternError ? error.status : 0;
   const known = Object.values(EXIT).find((code) => code === exitCode) ?? EXIT.unexpected;
-  return new StepFailed(known, message, advice[status]);
+  const served = known === EXIT.notAcquired && status === 0 ? UNAVAILABLE : status;
+  return new StepFailed(known, message, advice[served]);
 }

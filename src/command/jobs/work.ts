@@ -3,7 +3,7 @@
  * otherwise; a job that the command could not keep its claim for is dead before the message is delivered again.
  */
 import { hostname } from 'node:os';
-import { Postern, PosternError, type Job } from '../../client/index.js';
+import { HoldLostError, Postern, PosternError, type Job } from '../../client/index.js';
 import type { GivenFor } from '../arguments/command.js';
 import { checkName } from '../arguments/name.js';
 import type { work as description } from '../commands/queue.js';
@@ -22,27 +22,40 @@ export async function work(given: GivenWork): Promise<number> {
   const options = jobClientOptions(given);
   using interrupts = new Interrupts();
   await using postern = new Postern({ ...options, label: options.label ?? hostname() });
-  const idle = Array.from({ length: concurrency }, () => new Guardian());
+  const atOnce = Math.min(concurrency, max ?? Infinity);
+  const idle = Array.from({ length: atOnce }, () => new Guardian());
   const enough = new AbortController();
   const signal = AbortSignal.any([interrupts.signal, enough.signal]);
   const busy = new Set<Promise<void>>();
+  const failures: unknown[] = [];
   let taken = 0;
   try {
-    for await (const job of postern.queue(name).jobs({ concurrency, signal })) {
+    for await (const job of postern.queue(name).jobs({ concurrency: atOnce, signal })) {
       taken += 1;
       if (taken === max) enough.abort();
-      // There are as many as there are jobs at once.
+      // One whose lease was lost has its guardian until it is dead.
+      while (idle.length === 0) await Promise.race(busy);
+      if (interrupts.signal.aborted) {
+        await job.nack().catch(() => undefined);
+        break;
+      }
       const guardian = idle.pop() as Guardian;
-      const doing = one(given, job, { guardian, interrupts }).finally(() => {
-        idle.push(guardian);
-        busy.delete(doing);
-      });
+      const doing = one(given, job, { guardian, interrupts })
+        .catch((error: unknown) => {
+          failures.push(error);
+          enough.abort();
+        })
+        .finally(() => {
+          idle.push(guardian);
+          busy.delete(doing);
+        });
       busy.add(doing);
     }
-    await Promise.all(busy);
   } finally {
+    await Promise.all(busy); // their messages are theirs until they have ended
     for (const guardian of idle) guardian.dismiss();
   }
+  if (failures.length > 0) throw failures[0];
   const { reason } = interrupts.signal as { reason: unknown };
   if (!(reason instanceof Interrupted)) return EXIT.ok;
   await postern.close();
@@ -52,25 +65,26 @@ export async function work(given: GivenWork): Promise<number> {
 async function one(given: GivenWork, job: Job, parts: { guardian: Guardian; interrupts: Interrupts }): Promise<void> {
   const { values, output } = given;
   const { message } = job;
-  const ending = await runJob({
-    ...parts,
-    kept: { signals: [job.signal], leftMs: () => job.leftMs, ttlMs: values.ttl },
-    argv: given.job,
-    env: { POSTERN_MESSAGE_ID: message.id, POSTERN_DELIVERIES: String(message.deliveries) },
-    input: inputOf(job.body),
-    output,
-    killAfterMs: values['kill-after'],
-    maxHoldMs: values['max-hold'],
-  });
-  const done = ending.kind === 'ended' && ending.code === 0;
   try {
+    job.assertHeld();
+    const ending = await runJob({
+      ...parts,
+      kept: { signals: [job.signal], leftMs: () => job.leftMs, ttlMs: values.ttl },
+      argv: given.job,
+      env: { POSTERN_MESSAGE_ID: message.id, POSTERN_DELIVERIES: String(message.deliveries) },
+      input: inputOf(job.body),
+      output,
+      killAfterMs: values['kill-after'],
+      maxHoldMs: values['max-hold'],
+    });
+    const done = ending.kind === 'ended' && ending.code === 0;
     if (done) await job.ack();
     else if (!job.signal.aborted) await job.nack({ reason: reasonOf(ending), delayMs: values['retry-delay'] });
     const details = { id: message.id, deliveries: message.deliveries };
     if (!done) output.tell('failed', `the message ${message.id} is given back: ${reasonOf(ending)}`, details);
     else if (output.json) output.tell('done', `the message ${message.id} is done`, details);
   } catch (error) {
-    if (!(error instanceof PosternError)) throw error;
+    if (!(error instanceof PosternError || error instanceof HoldLostError)) throw error;
     output.tell('unsettled', `the message ${message.id} is delivered again: ${error.message}`, { id: message.id });
   }
 }

@@ -19,7 +19,8 @@ export async function get(given: GivenFor<typeof descriptions.get>): Promise<num
     try {
       if (waitMs === 0) return await postern.config.get(key);
       for await (const value of postern.config.watch(key, { signal: timer.signal })) if (value) return value;
-      return undefined;
+      // Whether it was seen missing, or nobody has answered, since when, is not known: only this answer says it.
+      return await postern.config.get(key);
     } finally {
       clearTimeout(timeout);
     }

@@ -1,11 +1,10 @@
 /** A process group: the job and what it has started. */
 import { readdirSync, readFileSync } from 'node:fs';
-import { kill } from 'node:process';
 
 /** @returns whether there was anybody to send it to, and we may */
 export function signalGroup(id: number, signal: NodeJS.Signals): boolean {
   try {
-    return id > 1 && kill(-id, signal); // what 0 and -1 stand for is not ours
+    return id > 1 && process.kill(-id, signal); // what 0 and -1 stand for is not ours
   } catch {
     return false;
   }
@@ -14,7 +13,7 @@ export function signalGroup(id: number, signal: NodeJS.Signals): boolean {
 /** Whether a process of the group still runs. */
 export function groupLives(id: number): boolean {
   try {
-    kill(-id, 0);
+    process.kill(-id, 0);
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === 'EPERM'; // there, but another user's
   }

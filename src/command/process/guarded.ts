@@ -1,9 +1,8 @@
 /** The command's side of the guardian: it has a job run, and says until when that may go on. */
 import { spawn, type ChildProcess } from 'node:child_process';
-import { execPath } from 'node:process';
 import { fileURLToPath } from 'node:url';
 import { signalGroup } from './group.js';
-import type { Bounds, News, Order } from './messages.js';
+import type { Bounds, News, Order, Word } from './messages.js';
 
 const GUARDIAN = fileURLToPath(new URL('./guardian.js', import.meta.url));
 
@@ -28,62 +27,90 @@ export interface Job {
   readonly stopping: (why: string) => void;
 }
 
-/** A guardian process. */
+/** A job that was begun. What is said about it when it has ended reaches no other job. */
+export interface Running {
+  readonly ending: Promise<Ending>;
+  /** The lease was prolonged. */
+  keep(bounds: Bounds): void;
+  /**
+   * Ends it with SIGTERM.
+   * @param killAt when SIGKILL follows, an instant of `sinceBootMs`
+   */
+  stop(why: string, killAt: number): void;
+  /** Passes a signal on to it and all that it has started. */
+  signal(signal: NodeJS.Signals): void;
+  /** Ends it with SIGKILL, and the guardian too, which has not done so in time. */
+  kill(): void;
+}
+
+/** A guardian process; another one for the next job if it has died. */
 export class Guardian {
-  readonly #child: ChildProcess;
+  #child: ChildProcess;
   /** Why there is no guardian any more. All that it has told was heard before. */
-  readonly #gone: Promise<string>;
+  #gone: string | undefined;
+  #jobs = 0;
   #group = 0;
   #heard: (news: News) => void = () => undefined;
+  #end: (ending: Ending) => void = () => undefined;
 
   constructor() {
-    // A session of its own: what the terminal sends to the command must not reach it.
-    this.#child = spawn(execPath, [GUARDIAN], { detached: true, stdio: ['inherit', 'inherit', 'inherit', 'ipc'] });
-    this.#child.on('message', (news: News) => this.#heard(news));
-    this.#gone = new Promise((resolve) => {
-      this.#child.once('error', ({ message }) => resolve(`the guardian did not start: ${message}`));
-      this.#child.once('disconnect', () => resolve('the guardian has died'));
-    });
+    this.#child = this.#start();
   }
 
   /** One job after the other. */
-  async run({ stopping, input, ...job }: Job): Promise<Ending> {
-    const ending = new Promise<Ending>((resolve) => {
-      this.#heard = (news) => {
-        if (news.type === 'started') this.#group = news.pid;
-        else if (news.type === 'stopping') stopping(news.why);
-        else resolve(endingOf(news));
-      };
-      void this.#gone.then((why) => {
-        signalGroup(this.#group, 'SIGKILL');
-        resolve({ kind: 'stopped', why });
-      });
-    });
-    this.#tell({ type: 'run', ...job, input: input && Buffer.from(input).toString('base64') });
-    return ending.finally(() => (this.#group = 0));
-  }
-
-  /** The lease was prolonged. */
-  keep(bounds: Bounds): void {
-    this.#tell({ type: 'bounds', bounds });
-  }
-
-  /**
-   * Ends the job with SIGTERM.
-   * @param killAt when SIGKILL follows, an instant of `sinceBootMs`
-   */
-  stop(why: string, killAt: number): void {
-    this.#tell({ type: 'stop', why, killAt });
-  }
-
-  /** Passes a signal on to the job and all that it has started. */
-  signal(signal: NodeJS.Signals): void {
-    this.#tell({ type: 'signal', signal });
+  run({ stopping, input, ...job }: Job): Running {
+    if (this.#gone !== undefined) this.#child = this.#start();
+    this.#jobs += 1;
+    const number = this.#jobs;
+    this.#group = 0;
+    const ending = new Promise<Ending>((resolve) => (this.#end = resolve));
+    this.#heard = (news) => {
+      if (news.type === 'started') this.#group = news.pid;
+      else if (news.type === 'stopping') stopping(news.why);
+      else {
+        this.#group = 0;
+        this.#end(endingOf(news));
+      }
+    };
+    this.#tell({ type: 'run', job: number, ...job, input: input && Buffer.from(input).toString('base64') });
+    const say = (word: Word): void => this.#tell({ ...word, job: number });
+    return {
+      ending,
+      keep: (bounds) => say({ type: 'bounds', bounds }),
+      stop: (why, killAt) => say({ type: 'stop', why, killAt }),
+      signal: (signal) => say({ type: 'signal', signal }),
+      kill: () => this.#jobs === number && this.#kill(),
+    };
   }
 
   /** Without a job it is not needed. */
   dismiss(): void {
     if (this.#child.connected) this.#child.disconnect();
+  }
+
+  #kill(): void {
+    if (this.#group === 0) return;
+    signalGroup(this.#group, 'SIGKILL');
+    this.#child.kill('SIGKILL');
+  }
+
+  #start(): ChildProcess {
+    this.#gone = undefined;
+    // A session of its own: what the terminal sends to the command must not reach it.
+    const child = spawn(process.execPath, [GUARDIAN], {
+      detached: true,
+      stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
+    });
+    child.on('message', (news: News) => this.#heard(news));
+    const gone = (why: string): void => {
+      if (child !== this.#child || this.#gone !== undefined) return;
+      this.#gone = why;
+      signalGroup(this.#group, 'SIGKILL');
+      this.#end({ kind: 'stopped', why });
+    };
+    child.once('error', ({ message }) => gone(`the guardian did not start: ${message}`));
+    child.once('disconnect', () => gone('the guardian has died'));
+    return child;
   }
 
   #tell(order: Order): void {

@@ -1,12 +1,13 @@
 /**
  * The guardian: a process of its own that starts the job, and stops it when the lease may be lost. It has one job at a
- * time.
+ * time. Each has a state of its own, and orders with its number: one that comes late, for a job that is over, must not
+ * be obeyed by the next.
  *
  * Guarantee: whatever becomes of the command (killed, stopped by SIGSTOP, its event loop stuck), every process of the
  * job's group has got SIGKILL at the last `killAt` that it was told.
  * Not guaranteed: that a job in which somebody has made a session of their own (`setsid`) is stopped as a whole, or one
- * that runs as another user whom we may not signal; and nothing is, if the guardian itself stands still. The fencing
- * token exists for these cases.
+ * that runs as another user whom we may not signal; and nothing is, if the guardian and the command stand still. The
+ * fencing token exists for these cases.
  *
  *   run ──▶ running ──stop, termAt, the command's death──▶ stopping ──killAt──▶ killed
  *              │ the job ended                                 │ nobody is left    │
@@ -19,7 +20,9 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { environment } from '../environment.js';
 import { sinceBootMs } from './clock.js';
 import { groupLives, signalGroup } from './group.js';
-import type { Bounds, News, Order } from './messages.js';
+import type { Bounds, News, Order, Word } from './messages.js';
+
+type Run = Extract<Order, { type: 'run' }>;
 
 /** Timers stand still with the machine: the clock is looked at this often, ms. */
 const LOOK_MS = 500;
@@ -27,9 +30,10 @@ const LOOK_MS = 500;
 const LOOK_AT_THE_END_MS = 20;
 
 class Guard {
+  /** What it was told to run. */
+  readonly #run: Run;
   #group = 0;
-  #bounds: Bounds = { termAt: Infinity, killAt: Infinity };
-  #killAfterMs = 0;
+  #bounds: Bounds;
   #stopped: string | undefined;
   #killAt = Infinity;
   #killed = false;
@@ -37,18 +41,25 @@ class Guard {
   #ended: { code: number | null; signal: NodeJS.Signals | null } | undefined;
   #timer: NodeJS.Timeout | undefined;
 
-  obey(order: Order): void {
-    switch (order.type) {
-      case 'run':
-        return this.#run(order);
+  constructor(run: Run) {
+    this.#run = run;
+    this.#bounds = run.bounds;
+  }
+
+  get job(): number {
+    return this.#run.job;
+  }
+
+  obey(word: Word): void {
+    switch (word.type) {
       case 'bounds':
-        this.#bounds = order.bounds;
+        this.#bounds = word.bounds;
         return this.#look();
       case 'stop':
-        return this.#stop(order.why, order.killAt);
+        return this.#stop(word.why, word.killAt);
       case 'signal':
         this.#passedOn = true;
-        signalGroup(this.#group, order.signal);
+        signalGroup(this.#group, word.signal);
         return this.#look();
     }
   }
@@ -56,14 +67,14 @@ class Guard {
   /** Nobody keeps the hold any more: the command has died. */
   orphaned(): void {
     if (this.#group === 0) process.exit();
-    this.#stop('the command that kept its lock has died', sinceBootMs() + this.#killAfterMs);
+    this.#stop('the command that kept its lock has died', sinceBootMs() + this.#run.killAfterMs);
   }
 
-  #run({ argv: [file = '', ...args], env, bounds, killAfterMs, input }: Extract<Order, { type: 'run' }>): void {
-    this.#bounds = bounds;
-    this.#killAfterMs = killAfterMs;
+  start(): void {
+    const { argv, env, input } = this.#run;
+    const [file = '', ...args] = argv;
     const failed = (error: NodeJS.ErrnoException): void =>
-      end({ type: 'failed', code: error.code ?? '', sentence: error.message });
+      this.#end({ type: 'failed', code: error.code ?? '', sentence: error.message });
     let job: ChildProcess;
     try {
       job = spawn(file, args, {
@@ -109,11 +120,23 @@ class Guard {
     }
     const ending = this.#stopped !== undefined || this.#passedOn;
     if (this.#ended !== undefined && !(ending && groupLives(this.#group))) {
-      return end({ type: 'over', ...this.#ended, ...(this.#stopped !== undefined && { stopped: this.#stopped }) });
+      return this.#end({
+        type: 'over',
+        ...this.#ended,
+        ...(this.#stopped !== undefined && { stopped: this.#stopped }),
+      });
     }
     const next = this.#stopped === undefined ? this.#bounds.termAt : this.#killed ? Infinity : killAt;
     const most = ending && this.#ended !== undefined ? LOOK_AT_THE_END_MS : LOOK_MS;
     this.#timer = setTimeout(() => this.#look(), Math.max(1, Math.min(next - now, most)));
+  }
+
+  /** The guardian waits for another job; without a command there is none. */
+  #end(news: News): void {
+    clearTimeout(this.#timer);
+    tell(news);
+    if (!process.connected) process.exit();
+    guard = undefined;
   }
 }
 
@@ -122,16 +145,17 @@ function tell(news: News): void {
   if (process.connected) process.send?.(news, () => undefined);
 }
 
-/** The guardian waits for another job; without a command there is none. */
-function end(news: News): void {
-  tell(news);
-  if (!process.connected) process.exit();
-  guard = new Guard();
+function obey(order: Order): void {
+  if (order.type === 'run') {
+    guard = new Guard(order);
+    guard.start();
+  } else if (order.job === guard?.job) guard.obey(order);
 }
 
-let guard = new Guard();
+/** Of the job that there is. */
+let guard: Guard | undefined;
 // Whoever sends these to all processes of a service must not end the guardian before the job.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const)
   process.on(signal, () => undefined);
-process.on('message', (order: Order) => guard.obey(order));
-process.once('disconnect', () => guard.orphaned());
+process.on('message', obey);
+process.once('disconnect', () => (guard === undefined ? process.exit() : guard.orphaned()));

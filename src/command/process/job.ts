@@ -3,7 +3,7 @@
  *
  * The TTL counts from when the last answered heartbeat was *sent*, because the gateway frees a hold no earlier. After
  * two thirds of it without another answer the job gets SIGTERM, after five sixths SIGKILL. The guardian keeps to these
- * instants by itself; whatever is known sooner is told to it.
+ * instants by itself; whatever is known sooner is told to it. Should it stand still alone, the command kills both.
  */
 import { EXIT } from '../exit.js';
 import type { Output } from '../output.js';
@@ -50,16 +50,20 @@ export interface JobOptions {
 export async function runJob(options: JobOptions): Promise<Ending> {
   const { guardian, kept, argv, env, input, interrupts, output, killAfterMs, maxHoldMs } = options;
   const stopping = (why: string): void => output.tell('stopping', `${why}: stopping the job`, { why });
-  const ending = guardian.run({ argv, env, input, bounds: boundsOf(kept), killAfterMs, stopping });
-  const stop = (why: string, withinMs: number): void => guardian.stop(why, sinceBootMs() + withinMs);
+  let bounds = boundsOf(kept);
+  const running = guardian.run({ argv, env, input, bounds, killAfterMs, stopping });
+  const stop = (why: string, withinMs: number): void => running.stop(why, sinceBootMs() + withinMs);
 
-  const looking = setInterval(() => guardian.keep(boundsOf(kept)), kept.ttlMs / LOOKS_PER_TTL);
   const gone = (): Error | undefined => kept.signals.find(({ aborted }) => aborted)?.reason as Error | undefined;
+  const lookMs = kept.ttlMs / LOOKS_PER_TTL;
+  const looking = setInterval(() => {
+    if (gone() === undefined) running.keep((bounds = boundsOf(kept)));
+    // The guardian should have done it. What it has told meanwhile is heard first, if this process stood still.
+    else if (sinceBootMs() > bounds.killAt + lookMs) setImmediate(() => running.kill());
+  }, lookMs);
   const look = (): void => {
     const reason = gone();
-    if (reason === undefined) return;
-    clearInterval(looking); // the last bounds stand
-    stop(`the hold is gone (${reason.message})`, kept.ttlMs / KILL_PER_TTL);
+    if (reason !== undefined) stop(`the hold is gone (${reason.message})`, kept.ttlMs / KILL_PER_TTL);
   };
   for (const signal of kept.signals) signal.addEventListener('abort', look);
   look();
@@ -68,9 +72,9 @@ export async function runJob(options: JobOptions): Promise<Ending> {
     maxHoldMs === undefined
       ? undefined
       : setTimeout(() => stop(`it has run for ${showDuration(maxHoldMs)}, the longest hold`, killAfterMs), maxHoldMs);
-  const pass = interrupts.passTo((signal) => guardian.signal(signal));
+  const pass = interrupts.passTo((signal) => running.signal(signal));
   try {
-    const result = await ending;
+    const result = await running.ending;
     // What ended by itself after its hold was gone must not look as if it had held it to the end.
     const reason = gone();
     return result.kind === 'ended' && reason !== undefined ? { kind: 'stopped', why: reason.message } : result;

@@ -11,6 +11,8 @@ export interface Bounds {
 export type Order =
   | {
       readonly type: 'run';
+      /** Its number, which no other job of this guardian has. */
+      readonly job: number;
       readonly argv: readonly string[];
       /** Added to the environment. */
       readonly env: Readonly<Record<string, string>>;
@@ -20,6 +22,10 @@ export type Order =
       /** In base64, what the job reads on standard input in place of that of the command. */
       readonly input?: string | undefined;
     }
+  | (Word & { readonly job: number });
+
+/** What is said about a job that runs. */
+export type Word =
   | { readonly type: 'bounds'; readonly bounds: Bounds }
   | { readonly type: 'stop'; readonly why: string; readonly killAt: number }
   | { readonly type: 'signal'; readonly signal: NodeJS.Signals };

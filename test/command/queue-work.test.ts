@@ -1,0 +1,77 @@
+/** `postern queue work` when things go wrong: each message has one job at a time, and the worker goes on. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { eventually } from '../support/eventually.js';
+import { startPair, type Pair } from '../support/start-gateway.js';
+import { startTcpProxy } from '../support/zookeeper/tcp-proxy.js';
+import { LONG_MS, runCommand, type Run } from './run-command.js';
+
+const TTL = ['--ttl', '3s', '--json'];
+
+let pair: Pair;
+beforeAll(async () => {
+  pair = await startPair();
+});
+afterAll(() => pair[Symbol.asyncDispose]());
+
+const push = (queue: string, ...bodies: string[]): Promise<unknown> =>
+  pair.b.expect(201, 'POST', `/v1/queues/${queue}/messages`, { body: { messages: bodies.map((body) => ({ body })) } });
+
+const work = (queue: string, words: readonly string[], script: string, url = pair.a.url): Run =>
+  runCommand(['queue', 'work', queue, ...TTL, ...words, '--', 'sh', '-c', script], { url });
+
+const done = (queue: string): Promise<unknown> =>
+  eventually(
+    `everything in ${queue} is done`,
+    async () => {
+      const { body } = await pair.b.call('GET', `/v1/queues/${queue}`);
+      return body.depth === 0 && body.claimed === 0;
+    },
+    { withinMs: LONG_MS },
+  );
+
+async function end(run: Run): Promise<void> {
+  run.child.kill('SIGTERM');
+  await run.ended;
+}
+
+describe('postern queue work', { timeout: LONG_MS * 2 }, () => {
+  it('begins the next job only when one whose lease was ended is dead', async () => {
+    await push('stubborn', 'first', 'second');
+    const script = `[ "$POSTERN_DELIVERIES" = 1 ] && [ "$(cat)" = first ] || exit 0
+      trap "" TERM; echo "pid $$"; while :; do sleep 0.05; done`;
+    const run = work('stubborn', [], script);
+    await run.job();
+    const { items } = await pair.b.expect(200, 'GET', '/v1/leases');
+    for (const { leaseId } of items as { leaseId: string }[]) await pair.b.call('DELETE', `/v1/leases/${leaseId}`);
+    await done('stubborn');
+    expect(run.stderr).not.toContain('TypeError');
+    expect(run.child.exitCode).toBeNull();
+    await end(run);
+  });
+
+  it('goes on when jobs have ended while no gateway answered, and their messages are delivered again', async () => {
+    await push('cut-off', '0.1', '30');
+    const proxy = await startTcpProxy({ port: Number(new URL(pair.a.url).port), framed: false });
+    const script = 'read -r seconds; echo "begun $seconds"; [ "$POSTERN_DELIVERIES" != 1 ] || sleep "$seconds"';
+    const run = work('cut-off', ['--concurrency', '2'], script, `http://${proxy.connectString}`);
+    try {
+      await run.untilSays(/begun 30/);
+      proxy.suspend();
+      await run.untilSays(/"unsettled".*"failed"|"failed".*"unsettled"/s);
+      proxy.heal();
+      await done('cut-off');
+      expect(run.child.exitCode).toBeNull();
+    } finally {
+      await end(run);
+      await proxy.stop();
+    }
+  });
+
+  it('takes no more messages than --max says, and gives back what it had claimed beyond that', async () => {
+    await push('at-most', '1', '2', '3', '4', '5', '6');
+    const run = work('at-most', ['--concurrency', '4', '--max', '2'], 'echo ran');
+    expect(await run.code()).toBe(0);
+    expect(run.stdout).toBe('ran\nran\n');
+    expect(await pair.b.expect(200, 'GET', '/v1/queues/at-most')).toMatchObject({ depth: 4, claimed: 0 });
+  });
+});
