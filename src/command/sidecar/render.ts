@@ -1,5 +1,5 @@
 /** A key of the configuration in a file: now, and again after every change. */
-import { PosternError, type Postern } from '../../client/index.js';
+import { PosternError, type ConfigValue, type Postern } from '../../client/index.js';
 import type { Output } from '../output.js';
 import { bytesOf } from '../plain/config.js';
 import { replaceFile } from './files.js';
@@ -9,6 +9,7 @@ import type { Rendering, Settings } from './settings.js';
 
 /** At most so long before a value that cannot be read, or written, is tried again, in milliseconds. */
 const AGAIN_MS = 10_000;
+const MALFORMED = 'its type says that it is JSON, and it is not';
 
 export interface RenderOptions {
   readonly postern: Postern;
@@ -24,17 +25,18 @@ export async function render({ key, path }: Rendering, options: RenderOptions): 
   const { postern, over, output } = options;
   const watching = { what: `watching the key "${key}"`, over, output, againMs: AGAIN_MS };
   await persist(watching, async () => {
-    try {
-      for await (const value of postern.config.watch(key, { signal: over })) {
-        if (value !== undefined) await write({ key, path }, bytesOf(value), options);
-        else output.tell('no-key', `there is no key "${key}": ${path} stays as it is`, { key, file: path });
-      }
-    } catch (error) {
-      if (!(error instanceof SyntaxError)) throw error;
-      const sentence = `its type says that it is JSON, and it is not: ${error.message}`;
-      throw new PosternError(sentence, { code: 'malformed', retryable: true, cause: error });
+    for await (const value of postern.config.watch(key, { signal: over })) {
+      if (value === undefined)
+        output.tell('no-key', `there is no key "${key}": ${path} stays as it is`, { key, file: path });
+      else if (isMalformed(value)) throw new PosternError(MALFORMED, { code: 'malformed', retryable: true });
+      else await write({ key, path }, bytesOf(value), options);
     }
   });
+}
+
+/** The client gives what cannot be read as what its type says as it is. */
+function isMalformed({ contentType, value }: ConfigValue): boolean {
+  return contentType.startsWith('application/json') && Buffer.isBuffer(value);
 }
 
 /** A file that was not there has no reader yet: only a change is told. @throws PosternError if it cannot be written */
