@@ -8,6 +8,7 @@ import { build } from 'esbuild';
 
 /** Of each of the two files. */
 const BYTES_MAX = 30_000;
+const LINE_CHARACTERS = 200;
 export const FORMATS = /** @type {const} */ ({ esm: 'module', cjs: 'commonjs' });
 
 /**
@@ -28,6 +29,7 @@ export async function bundleClient(root, log) {
       target: 'node20',
       bundle: true,
       minify: true,
+      lineLimit: LINE_CHARACTERS, // an uncaught error shows the whole line that threw it
       sourcemap: true,
       logLevel: 'warning',
     });

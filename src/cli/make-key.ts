@@ -69,7 +69,7 @@ function namespacesOf(texts: readonly string[]): Namespaces {
     const [namespace, scopes, ...rest] = text.split('=');
     const read = NAMESPACES.safeParse({ [namespace as string]: scopes?.split(',') });
     if (!read.success || rest.length > 0)
-      throw new Error(`--namespaces is "${text}"; it must be such as default=read,use (of read, use, admin)`);
+      throw new Error(`--namespaces is "${text}"; it must look like default=read,use (of read, use, admin)`);
     return [namespace, scopes?.split(',')];
   });
   return NAMESPACES.parse(Object.fromEntries(entries));

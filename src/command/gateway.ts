@@ -37,7 +37,7 @@ export function urlsOf({ url }: CommonValues, environment: Environment): string[
   const urls = url.length > 0 ? url : (environment['POSTERN_URL'] ?? '').split(/[\s,]+/).filter((each) => each !== '');
   for (const each of urls) {
     if (!URL.canParse(each) || !/^https?:$/.test(new URL(each).protocol))
-      throw new UsageError(`${source} is "${each}"; it must be such as http://postern:7070`);
+      throw new UsageError(`${source} is "${each}"; it must look like http://postern:7070`);
   }
   return urls.length === 0 ? [DEFAULT_URL] : [...urls];
 }

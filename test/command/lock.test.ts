@@ -127,7 +127,7 @@ describe('postern lock', { timeout: LONG_MS * 2 }, () => {
     await pair.a.untilWaiting('revoked', 1);
     await pair.b.expect(200, 'POST', '/v1/locks/revoked/revoke', { body: { graceMs: scaled(15_000), reason: 'noon' } });
     expect(await first.code()).toBe(76);
-    expect(first.stderr).toContain('the lock "revoked" is asked back (noon)');
+    expect(first.stderr).toContain('the lock "revoked" is revoked (noon)');
     expect(await second.code()).toBe(0);
     const last = BigInt((await readFile(mine, 'utf8')).trim().split('\n').at(-1) as string);
     expect(last).toBeLessThan(BigInt((await readFile(next, 'utf8')).trim()));
@@ -142,7 +142,7 @@ describe('postern lock', { timeout: LONG_MS * 2 }, () => {
     expect(runs(pid)).toBe(false);
   });
 
-  it('ends a job whose lock is asked back, and gives it the time it needs', async () => {
+  it('ends a job whose lock is revoked, and gives it the time it needs', async () => {
     const job = 'trap "sleep 7; echo tidied; exit 0" TERM; echo "pid $$"; while :; do sleep 0.1; done';
     const run = lock(['asked', '--ttl', '3s', '--kill-after', '30s', '--', 'sh', '-c', job]);
     await run.job();
@@ -152,12 +152,12 @@ describe('postern lock', { timeout: LONG_MS * 2 }, () => {
     expect(await holders('asked')).toEqual([]);
   });
 
-  it('kills a job that does not end when its lock is asked back, after as long as --kill-after says', async () => {
+  it('kills a job that does not end when its lock is revoked, after as long as --kill-after says', async () => {
     const run = lock(['asked-in-vain', '--ttl', '3s', '--kill-after', '500ms', '--', ...STUBBORN]);
     const pid = await run.job();
     await pair.b.expect(200, 'POST', '/v1/locks/asked-in-vain/revoke', { body: {} });
     expect(await run.code()).toBe(76);
-    expect(run.stderr).toContain('is asked back');
+    expect(run.stderr).toContain('is revoked');
     expect(runs(pid)).toBe(false);
     expect(await holders('asked-in-vain')).toEqual([]);
   });

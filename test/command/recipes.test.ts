@@ -169,6 +169,8 @@ describe('postern queue', { timeout: LONG_MS }, () => {
       'many',
       '--concurrency',
       '2',
+      '--retry-delay',
+      '0',
       '--',
       'sh',
       '-c',

@@ -90,7 +90,7 @@ function checkArguments(command: Command, positionals: readonly string[]): void 
   const most = command.arguments.some(({ repeated }) => repeated) ? Infinity : command.arguments.length;
   if (positionals.length > most) {
     const hint = command.runs !== undefined ? '; the command to run stands behind --' : '';
-    throw new UsageError(`"${positionals[most]}" is an argument too many${hint}`);
+    throw new UsageError(`unexpected argument "${positionals[most]}"${hint}`);
   }
   for (const [index, { name, choices }] of command.arguments.entries()) {
     const given = positionals[index];

@@ -29,7 +29,7 @@ export const raise = command({
 export const lift = command({
   name: 'barrier lift',
   summary: 'Lift a barrier',
-  description: 'Everybody who waits at it goes on. To lift one that is not raised does nothing.',
+  description: 'Everybody who waits at it goes on. Lifting one that is not raised does nothing.',
   arguments: [BARRIER],
   options: {},
   examples: ['postern barrier lift migration'],

@@ -28,7 +28,8 @@ export const work = command({
   summary: 'Run a command for each message',
   description: `Claims messages and runs the job behind "--" once for each, with the body on standard input and \
 POSTERN_MESSAGE_ID and POSTERN_DELIVERIES in its environment. A message whose job exits with 0 is done; otherwise it is given back and \
-delivered again, as the queue is configured.
+delivered again after --retry-delay. A queue that was made with maxDeliveries and deadLetterQueue (PUT /v1/queues/NAME) moves it to \
+that other queue after so many tries; without them it is tried for ever.
 
 Signals are passed on to the jobs; INT, TERM and HUP also end the loop, when the jobs have ended. A job is dead before its message is \
 delivered to anybody else because the lease was lost; see "postern lock --help".`,
@@ -39,7 +40,7 @@ delivered to anybody else because the lease was lost; see "postern lock --help".
       min: 1,
       max: MANY,
     }),
-    'retry-delay': duration('How long a message that is given back is held back.', '0'),
+    'retry-delay': duration('How long a message that is given back is held back.', '1s'),
     ...JOB_OPTIONS,
   },
   runs: true,

@@ -26,7 +26,7 @@ A hook is POST=URL, which is sent JSON, or exec=COMMAND, a program and its argum
   options: {
     health: text(
       'URL',
-      'Where the program says that it is well, with a status of 200 to 399; or none, if it is never judged. Required.',
+      'Where the program says that it is well, with a status of 200 to 399; or none, if its health is not checked. Required.',
     ),
     'health-interval': duration('How often it is asked.', '1s'),
     'health-timeout': duration('How long an answer may take.', '1s'),
@@ -56,7 +56,7 @@ A hook is POST=URL, which is sent JSON, or exec=COMMAND, a program and its argum
     'hook-timeout': duration('How long a hook may take before it is stopped, and has failed.', '5s'),
     listen: text(
       'ADDRESS',
-      'Where the program asks; a loopback address, as nobody has to say who he is. Default: 127.0.0.1:7071.',
+      'Where the program asks; a loopback address, because there is no authentication. Default: 127.0.0.1:7071.',
     ),
     'listen-probes': text(
       'ADDRESS',

@@ -70,7 +70,7 @@ async function isGateway(postern: Postern): Promise<{ said: Said; value: true }>
   } catch (error) {
     throw stepFailed(error, {
       503: 'The gateway is there and cannot reach its ZooKeeper, or is about to stop: see its log.',
-      404: 'Something else than a gateway answers there, or the address has a path too many.',
+      404: 'Something other than a gateway answers there, or the address has an extra path.',
     });
   }
 }

@@ -33,7 +33,7 @@ export interface HoldJob {
 
 /** The client of a subcommand that runs jobs. */
 export function jobClientOptions(given: GivenJob): PosternOptions {
-  if (given.job.length === 0) throw new UsageError('there is no command: it stands behind --');
+  if (given.job.length === 0) throw new UsageError('no command given: put it after --');
   return holdOptions(given);
 }
 
@@ -86,7 +86,7 @@ async function heldJob(job: HoldJob, { postern, guardian, interrupts }: Parts): 
   const { values, output } = given;
   let asked = (_why: string, _breakInMs: number | undefined): void => undefined;
   const onRevoke = ({ reason, breakAt }: Revocation): void => {
-    const why = `${what} is asked back${reason === undefined ? '' : ` (${reason})`}`;
+    const why = `${what} is revoked${reason === undefined ? '' : ` (${reason})`}`;
     asked(why, breakAt === undefined ? undefined : Date.parse(breakAt) - Date.now());
   };
   const granting = granted(job, postern, { signal: interrupts.signal, onRevoke });
@@ -132,7 +132,7 @@ async function granted({ acquire, what }: HoldJob, postern: Postern, asking: Ask
     return await acquire(postern, asking);
   } catch (error) {
     if (!(error instanceof PosternError)) throw error;
-    if (error.code === 'timeout') throw new Busy(`${what} is not had in time: ${error.message}`, { cause: error });
+    if (error.code === 'timeout') throw new Busy(`could not get ${what} in time: ${error.message}`, { cause: error });
     if (error.code === 'lock-held') throw new Busy(`somebody else has ${what}: ${error.message}`, { cause: error });
     if (error.code === 'not-found')
       throw new Failure(EXIT.noGateway, `what answers there is no gateway at that path: ${error.message}`);

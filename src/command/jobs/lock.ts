@@ -42,13 +42,13 @@ function thing({ arguments: [name], values }: GivenLock): Thing {
     return { what: `the read-write lock "${name}" as its writer`, of: (postern) => postern.rwlock(name).write };
   if (permits === undefined) return { what: `the lock "${name}"`, of: (postern) => postern.lock(name) };
   const [, count, limit] = PERMITS.exec(permits) ?? [];
-  if (count === undefined) throw new UsageError(`--permits is "${permits}"; it must be such as 2/5, or 2`);
+  if (count === undefined) throw new UsageError(`--permits is "${permits}"; it must look like 2/5, or 2`);
   const options = { permits: Number(count), ...(limit !== undefined && { limit: Number(limit) }) };
   return { what: `${count} of the semaphore "${name}"`, of: (postern) => postern.semaphore(name, options) };
 }
 
 function manyLocks(name: string | undefined, names: readonly string[]): Thing {
-  if (name !== undefined) throw new UsageError(`"${name}" is an argument too many: --names has the names`);
+  if (name !== undefined) throw new UsageError(`unexpected argument "${name}": --names has the names`);
   for (const each of names) checkName('--names', each);
   const twice = names.find((each, index) => names.indexOf(each) !== index);
   if (twice !== undefined) throw new UsageError(`--names has "${twice}" twice`);

@@ -28,7 +28,7 @@ function optionsOf({ values }: GivenFor<typeof descriptions.push>): PushOptions 
   const { delay, priority, 'message-id': messageId, attribute } = values;
   const pairs = attribute.map((pair) => {
     const [key = '', ...rest] = pair.split('=');
-    if (key === '' || rest.length === 0) throw new UsageError(`--attribute is "${pair}"; it must be such as KEY=VALUE`);
+    if (key === '' || rest.length === 0) throw new UsageError(`--attribute is "${pair}"; it must look like KEY=VALUE`);
     return [key, rest.join('=')];
   });
   return {

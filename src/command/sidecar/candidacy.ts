@@ -111,7 +111,7 @@ export class Candidacy {
     this.#state = 'stepping-down';
     listener.ended(fencingToken);
     const reason = failure ?? this.#reason(term);
-    output.tell('lost', `leads no more (fencing token ${fencingToken}): ${reason}`, { ...this.#facts(term), reason });
+    output.tell('lost', `no longer leads (fencing token ${fencingToken}): ${reason}`, { ...this.#facts(term), reason });
     await this.#hook(settings.hooks.lost, { event: 'lost', ...this.#facts(term), reason });
     return failure === undefined;
   }

@@ -69,7 +69,7 @@ export class Health {
   }
 
   async #neverJudged(): Promise<void> {
-    this.#judge({ well: true, why: 'it is never judged' }, 1);
+    this.#judge({ well: true, why: 'its health is not checked' }, 1);
   }
 
   async #check(settings: HealthSettings, over: AbortSignal): Promise<void> {

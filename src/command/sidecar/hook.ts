@@ -39,7 +39,7 @@ export function readHook(flag: string, given: string): Hook {
   const argv = what.split(' ').filter((word) => word !== '');
   if (kind === 'exec' && argv.length > 0) return { kind: 'exec', argv };
   throw new UsageError(
-    `${flag} is "${given}"; it must be such as POST=http://127.0.0.1:8080/lead or exec=/hooks/lead --now`,
+    `${flag} is "${given}"; it must look like POST=http://127.0.0.1:8080/lead or exec=/hooks/lead --now`,
   );
 }
 

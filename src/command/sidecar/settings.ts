@@ -29,7 +29,7 @@ export interface Rendering {
 
 export interface Settings {
   readonly client: PosternOptions & { readonly label: string };
-  /** Undefined if the program is never judged. */
+  /** Undefined if the program's health is not checked. */
   readonly health: HealthSettings | undefined;
   readonly election: string | undefined;
   readonly value: string | undefined;
@@ -67,7 +67,7 @@ export function settingsOf({ values }: GivenSidecar): Settings {
   const listen = addressOf('--listen', values.listen ?? LISTEN);
   if (!LOOPBACK.test(listen.host))
     throw new UsageError(
-      `--listen is "${values.listen}"; it must be a loopback address, as nobody has to say who he is: --listen-probes is for others`,
+      `--listen is "${values.listen}"; it must be a loopback address, because there is no authentication: --listen-probes is for others`,
     );
   const probes = values['listen-probes'];
   return {
@@ -98,12 +98,14 @@ function refuseWithout(values: GivenSidecar['values'], flag: string, others: (ke
 function healthOf(values: GivenSidecar['values']): HealthSettings | undefined {
   const { health } = values;
   if (health === undefined)
-    throw new UsageError('--health is missing: where the program says that it is well, or none if it is never judged');
+    throw new UsageError(
+      '--health is missing: where the program says that it is well, or none if its health is not checked',
+    );
   const intervalMs = inBounds(values, 'health-interval');
   const timeoutMs = inBounds(values, 'health-timeout');
   if (health === 'none') return undefined;
   if (!URL.canParse(health) || new URL(health).protocol !== 'http:')
-    throw new UsageError(`--health is "${health}"; it must be such as http://127.0.0.1:8080/healthz, or none`);
+    throw new UsageError(`--health is "${health}"; it must look like http://127.0.0.1:8080/healthz, or none`);
   return { url: new URL(health), intervalMs, timeoutMs, failures: values['health-failures'] };
 }
 
@@ -123,7 +125,7 @@ function renderingsOf(given: readonly string[]): Rendering[] {
   const renderings = given.map((each) => {
     const [, key, path] = /^([^=]+)=(.+)$/.exec(each) ?? [];
     if (key === undefined || path === undefined)
-      throw new UsageError(`--render is "${each}"; it must be such as app/settings=/shared/settings.json`);
+      throw new UsageError(`--render is "${each}"; it must look like app/settings=/shared/settings.json`);
     return { key, path };
   });
   checkMany(
@@ -135,7 +137,7 @@ function renderingsOf(given: readonly string[]): Rendering[] {
 }
 
 function modeOf(given: string): number {
-  if (!/^0?[0-7]{3}$/.test(given)) throw new UsageError(`--render-mode is "${given}"; it must be such as 600 or 0640`);
+  if (!/^0?[0-7]{3}$/.test(given)) throw new UsageError(`--render-mode is "${given}"; it must look like 600 or 0640`);
   return parseInt(given, OCTAL);
 }
 

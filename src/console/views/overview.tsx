@@ -34,7 +34,7 @@ export function OverviewView(): JSX.Element {
           <Tile word="Waiting now" href={hrefOf('contention')} hint="requests at this replica">
             {contention.value === undefined ? '–' : number(waiting)}
           </Tile>
-          <Tile word="Holds" href={hrefOf('lines')} hint="of locks, permits and offices">
+          <Tile word="Holds" href={hrefOf('lines')} hint="of locks, permits and elections">
             {isTold.value ? number(held) : '–'}
           </Tile>
           <Tile word="Messages" href={hrefOf('queues')} hint="in all queues">
