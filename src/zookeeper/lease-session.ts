@@ -189,7 +189,7 @@ export class LeaseSession extends ZooKeeperClient {
    * @param path of the lease's own node
    */
   fencedBy(path: string): void {
-    this.#fence = new Fence(path);
+    this.#fence = new Fence(path, (deadline) => this.until(deadline));
   }
 
   /**
@@ -198,7 +198,7 @@ export class LeaseSession extends ZooKeeperClient {
    * @throws LeaseExpiredError if the lease's own node is gone
    */
   async raiseFence(deadline: number): Promise<void> {
-    await this.#fence?.raise(this.until(deadline));
+    await this.#fence?.raise(deadline);
   }
 
   override async create(

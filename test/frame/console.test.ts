@@ -53,7 +53,12 @@ describe('the console', () => {
     expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThanOrEqual(BYTES_MAX);
   });
 
-  it.each(['/console/', '/console/none.js', '/console/licences.txt', '/console/..%2Fmain.js', '/console/a/b'])(
+  it('leads from a final slash to the page', async () => {
+    const { status, headers } = await get(frame, '/console/');
+    expect([status, headers['location']]).toEqual([308, '/console']);
+  });
+
+  it.each(['/console/none.js', '/console/licences.txt', '/console/..%2Fmain.js', '/console/a/b'])(
     'has nothing at %s',
     async (path) => {
       const { status, headers } = await get(frame, path);

@@ -170,6 +170,7 @@ async function useGroup({ ask, get, watch, me, kept }: Day): Promise<void> {
 async function useConfiguration({ ask, get, watch, kept }: Day): Promise<void> {
   await ask('PUT', '/v1/config/app/key', undefined, kept.value, { headers: { 'content-type': 'text/plain' } });
   await ask('POST', '/v1/config', undefined, { operations: [{ put: 'app/other', value: { kept: kept.value } }] });
+  await ask('POST', '/v1/config/read', undefined, { keys: ['app/key', 'app/other'] });
   for (const path of ['/v1/config/app/key', '/v1/config?prefix=app/']) await get(path);
   await watch('/v1/config/app/key');
   await ask('DELETE', '/v1/config/app/key');
@@ -219,6 +220,7 @@ async function useCounter({ ask, get, watch }: Day): Promise<void> {
 
 async function useOperations({ get, watch }: Day): Promise<void> {
   await watch('/v1/events?watch=lock:thing,config:app/*');
+  for (const path of ['/console', '/console/app.js']) await get(path);
   for (const path of ['/v1/status', '/v1/contention', '/', '/healthz', '/readyz', '/metrics']) await get(path);
   for (const path of ['/openapi.yaml', '/openapi.json', '/problems/draining']) await get(path);
   for (const path of ['/docs', '/docs/locks', '/docs/docs.css', '/docs/docs.js']) await get(path);

@@ -74,6 +74,9 @@ export async function fetchAs(
 
 /** Relative to the page, so that the console also works below a path that a proxy puts in front. */
 export function addressOf({ path, query = {} }: Pick<Asking, 'path' | 'query'>): URL {
+  // A name that the address would swallow names nothing.
+  if (typeof path !== 'string' && path.some((one) => one === '.' || one === '..' || one === ''))
+    throw new Unreachable(new Error('there can be no such name'));
   const below = typeof path === 'string' ? path.replace(/^\//, '') : ['v1', ...path.map(encodeURIComponent)].join('/');
   const address = new URL(below, document.baseURI);
   for (const [name, value] of Object.entries(query))

@@ -15,6 +15,8 @@ import { backoffMs } from './backoff.js';
 
 /** The gateway sends a comment every 15 seconds: after three of them were missed the connection is dead. */
 const SILENCE_MS = 45_000;
+/** A stream that lasts less has failed, whatever it told. */
+const PROVEN_MS = 30_000;
 
 export type Connection =
   | { readonly state: 'connecting' | 'live' }
@@ -78,12 +80,14 @@ export class Stream {
   async #failed(error: unknown): Promise<boolean> {
     if (error instanceof Refusal) {
       const { problem } = error;
-      if (problem.code === 'forbidden' && problem.kind !== undefined && isKind(problem.kind)) {
+      // Of one name: the others are told of by the next stream, which leaves that one out.
+      const isOfOneName = problem.code === 'forbidden' && problem.name !== undefined;
+      if (problem.code === 'forbidden' && !isOfOneName && problem.kind !== undefined && isKind(problem.kind)) {
         this.#kinds.delete(problem.kind);
         this.#listener.denied(problem.kind, error);
         if (this.#kinds.size > 0) return true;
       }
-      if (isForGood(problem)) {
+      if (isForGood(problem) && !isOfOneName) {
         this.#listener.connection({ state: 'stopped', problem });
         return false;
       }
@@ -97,6 +101,7 @@ export class Stream {
 
   /** Reads one stream to its end. @returns how long to wait before the next one, ms */
   async #once(): Promise<number> {
+    const begunAt = performance.now();
     const silent = new AbortController();
     let timer = setTimeout(() => silent.abort(), SILENCE_MS);
     try {
@@ -108,6 +113,7 @@ export class Stream {
         if (done) throw new Unreachable('the stream has ended without a word');
         clearTimeout(timer);
         timer = setTimeout(() => silent.abort(), SILENCE_MS);
+        if (performance.now() - begunAt > PROVEN_MS) this.#failures = 0;
         for (const event of lines.read(decoder.decode(value, { stream: true }))) {
           if (event.event === 'reconnect') return event.retryMs ?? 0;
           this.#take(event);
@@ -140,7 +146,6 @@ export class Stream {
     if (event.event === 'too-slow') throw new Unreachable('this page did not keep up');
     if (event.id !== undefined) this.#lastEventId = event.id;
     if (event.event === 'state') {
-      this.#failures = 0;
       this.#listener.connection({ state: 'live' });
     }
     this.#listener.event(event);

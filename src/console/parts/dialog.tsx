@@ -21,7 +21,15 @@ export function Dialog(props: DialogProps): JSX.Element {
   const heading = useId();
   useEffect(() => dialog.current?.showModal(), []);
   return (
-    <dialog ref={dialog} class="dialog" aria-labelledby={heading} onClose={onClose}>
+    <dialog
+      ref={dialog}
+      class="dialog"
+      aria-labelledby={heading}
+      onClose={onClose}
+      onCancel={(event) => {
+        if (isBusy) event.preventDefault(); // whatever comes of it has to be told
+      }}
+    >
       <form
         onSubmit={(event) => {
           event.preventDefault();
@@ -32,7 +40,7 @@ export function Dialog(props: DialogProps): JSX.Element {
         {children}
         <div role="alert">{refused === undefined ? null : <p class="refused">{refused}</p>}</div>
         <div class="buttons">
-          <button type="button" autofocus onClick={() => dialog.current?.close()}>
+          <button type="button" autofocus disabled={isBusy} onClick={() => dialog.current?.close()}>
             Cancel
           </button>
           <button type="submit" class="danger" disabled={isBusy || !isPossible}>

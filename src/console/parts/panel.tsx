@@ -1,5 +1,5 @@
 /** One thing looked at closely, beside its list or in place of it. */
-import type { ComponentChildren, JSX } from 'preact';
+import { Fragment, type ComponentChildren, type JSX } from 'preact';
 import { useEffect, useId, useRef } from 'preact/hooks';
 import { TITLES } from '../api/contract.js';
 import { hrefOf, route } from '../state/route.js';
@@ -31,7 +31,7 @@ export function Panel({ kind, name, children }: PanelProps): JSX.Element {
           Close<span class="unseen"> {name}</span>
         </a>
       </header>
-      {children}
+      <Fragment key={`${kind} ${name}`}>{children}</Fragment>
     </section>
   );
 }

@@ -1,5 +1,5 @@
 /** Whose console this is: the key of this tab. It is kept in the tab's own storage at most, and ends with the tab. */
-import { signal } from '@preact/signals';
+import { batch, signal } from '@preact/signals';
 import { namespace } from './route.js';
 import type { Caller } from '../api/request.js';
 import type { Refused } from '../api/refusal.js';
@@ -18,8 +18,10 @@ export function useKey(text: string): void {
   } catch {
     // No storage: then it lasts until the page is loaded again.
   }
-  refusedKey.value = undefined;
-  key.value = text;
+  batch(() => {
+    refusedKey.value = undefined;
+    key.value = text;
+  });
 }
 
 export function caller(): Caller {

@@ -84,7 +84,7 @@ function BarrierPanel({ kind, name }: { kind: string; name: string }): JSX.Eleme
       {kind === 'double-barrier' ? (
         <DoubleBarrierBody name={name} />
       ) : barrier !== undefined ? (
-        <BarrierBody barrier={barrier} />
+        <BarrierBody key={`${name} ${barrier.since}`} barrier={barrier} />
       ) : isTold.value ? (
         <Empty>It is not raised.</Empty>
       ) : (

@@ -82,7 +82,7 @@ function KeyPanel({ name }: { name: string }): JSX.Element {
             ]}
           />
           <ValueOnRequest key={`${name} ${key.etag}`} name={name} />
-          <DeleteKey config={key} />
+          <DeleteKey key={`delete ${key.key} ${key.etag}`} config={key} />
         </>
       ) : isTold.value ? (
         <Empty>There is no such key.</Empty>

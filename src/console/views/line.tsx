@@ -93,7 +93,9 @@ function HolderCard(props: { kind: LineKind; name: string; holder: Holder; waiti
       {data == null ? null : (
         <Value value={data} label={kind === 'election' ? 'Value of the leader' : 'Data of the hold'} />
       )}
-      <Revoke kind={kind} name={name} holder={holder} waiting={waiting} />
+      {kind === 'election' && holder.external ? null : (
+        <Revoke kind={kind} name={name} holder={holder} waiting={waiting} />
+      )}
     </article>
   );
 }

@@ -33,10 +33,12 @@ interface RevokeProps {
 
 export function Revoke({ kind, name, holder, waiting }: RevokeProps): JSX.Element {
   const { namespace } = caller();
+  // An external hold has no id: the request means all who hold it, so nothing may be taken away by it.
+  const mayBreak = holder.holdId !== null;
   const act = async ({ grace = '', reason = '' }: Entered): Promise<string> => {
     const body: Schemas['RevokeRequest'] = {
       ...(holder.holdId === null ? {} : { holdId: holder.holdId }),
-      ...(grace === '' ? {} : { graceMs: Number(grace) * 1_000 }),
+      ...(grace === '' || !mayBreak ? {} : { graceMs: Number(grace) * 1_000 }),
       ...(reason === '' ? {} : { reason }),
     };
     const path = [LISTS[kind], name, 'revoke'];
@@ -50,8 +52,8 @@ export function Revoke({ kind, name, holder, waiting }: RevokeProps): JSX.Elemen
       button="Revoke…"
       title={`Revoke ${kind} ${name}`}
       confirm="Revoke"
-      fields={FIELDS}
-      initial={{ grace: '30' }}
+      fields={mayBreak ? FIELDS : FIELDS.filter((field) => field.name !== 'grace')}
+      initial={mayBreak ? { grace: '30' } : {}}
       consequence={({ grace = '' }) => (
         <>
           <p>
@@ -68,7 +70,8 @@ export function Revoke({ kind, name, holder, waiting }: RevokeProps): JSX.Elemen
 
 function whatFollows({ external }: Holder, grace: string, waiting: number): string {
   const next = waiting === 0 ? 'Nobody waits for it.' : `Then the first of ${quantity(waiting, 'waiter')} is next.`;
-  if (external) return `It is not a client of Postern: it is asked in Curator’s way, and never forced. ${next}`;
+  if (external)
+    return `It is not a client of Postern and cannot be named alone: all who hold this are asked, and nobody is forced. ${next}`;
   if (grace === '') return `It may go on for as long as it likes: nothing is taken away. ${next}`;
   const after = Number(grace) === 0 ? 'At once' : `After ${duration(Number(grace) * 1_000)}`;
   return `${after}, its hold is broken if it still has it, whatever it is doing. ${next}`;

@@ -78,7 +78,7 @@ function anonymousAccess(config: AuthenticationOptions['config']): Authenticatio
       const isForeign =
         origin === undefined
           ? isOfForeignPage(headers)
-          : !isOfHost(origin, host) && !config.corsOrigins.includes(origin);
+          : !config.corsOrigins.includes(origin) && !(isOfHost(origin, host) && isOfSameOrigin(headers));
       if (isForeign) {
         const sign = origin === undefined ? 'Sec-Fetch-Site' : 'Origin';
         throw forbidden(
@@ -111,6 +111,12 @@ function isOfForeignPage(headers: IncomingHttpHeaders): boolean {
 /** Browsers write both in lower case, and leave out the same ports. TLS may end at a proxy. */
 function isOfHost(origin: string, host: string | undefined): boolean {
   return host !== undefined && (origin === `http://${host}` || origin === `https://${host}`);
+}
+
+/** Browsers that send this header compare schemes as well, and know the name before a proxy changed it. */
+function isOfSameOrigin(headers: IncomingHttpHeaders): boolean {
+  const site = headers['sec-fetch-site'];
+  return site === undefined || site === 'same-origin' || site === 'none';
 }
 
 /** No host name is longer. */

@@ -34,7 +34,10 @@ export class ListWalk {
 
   *#walk(): Work {
     for (let names = this.#due.shift(); names !== undefined; names = this.#due.shift()) {
-      for (const visit = this.#visit(names); visit.next().done !== true; yield) if (this.#things.isClosed) return;
+      for (const visit = this.#visit(names); ; yield) {
+        if (this.#things.isClosed) return;
+        if (visit.next().done === true) break;
+      }
       if (!this.#isListed) this.#things.listed();
       this.#isListed = true;
     }

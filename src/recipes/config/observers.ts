@@ -105,13 +105,22 @@ export class ConfigObservers {
     watched.add(prefixes);
     const share = this.#kept.share(principal);
     const cover = coverOf(prefixes);
-    let isFirst = true;
+    /** As told last. The observer writes to it only while it tells this subscriber of each change. */
+    let told: ReadonlyMap<string, KeySummary> | undefined;
+    /** The observer has read without these prefixes since: its differences are not from what was told here. */
+    let hasMissed = false;
     const unsubscribe = this.#prefixes.subscribe({ path, watched }, (state) => {
       const isRefused = state.refused !== undefined && prefixes.includes(state.refused.prefix);
-      if (!isRefused && !prefixes.every((one) => prefixIn(state.cover, one) !== undefined)) return;
-      const error = isRefused ? state.refused?.error : share.take(grownBy(state, isFirst, cover));
-      isFirst = false;
-      subscriber({ ...state, refused: error });
+      if (!isRefused && !prefixes.every((one) => prefixIn(state.cover, one) !== undefined)) {
+        hasMissed = true;
+        return;
+      }
+      const changes = hasMissed && told !== undefined ? changesBetween(told, state.keys, cover) : state.changes;
+      const grown = grownBy({ ...state, changes }, told === undefined, cover);
+      const error = isRefused ? state.refused?.error : share.take(grown);
+      hasMissed = false;
+      told = state.keys;
+      subscriber({ ...state, changes, refused: error });
     });
     let subscribed = true;
     return () => {
@@ -123,6 +132,21 @@ export class ConfigObservers {
       if (watched.size === 0) this.#watched.delete(path);
     };
   }
+}
+
+/** What differs of the keys under the prefixes. */
+function changesBetween(
+  before: ReadonlyMap<string, KeySummary>,
+  keys: ReadonlyMap<string, KeySummary>,
+  cover: readonly string[],
+): KeyChange[] {
+  const changes: KeyChange[] = [];
+  for (const [key, now] of keys)
+    if (prefixIn(cover, key) !== undefined && before.get(key)?.etag !== now.etag)
+      changes.push({ key, now, isNew: !before.has(key) });
+  for (const key of before.keys())
+    if (prefixIn(cover, key) !== undefined && !keys.has(key)) changes.push({ key, now: undefined, isNew: false });
+  return changes;
 }
 
 /** By how many keys under the prefixes the state has more than the one before. */

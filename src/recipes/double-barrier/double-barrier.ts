@@ -162,6 +162,7 @@ export class DoubleBarriers {
     const data = encodeMember({ leaseId, principal, label, attempt: newAttempt(), size });
     return this.#memberships.inTurn({ lease, path, deadline, requester }, async (zk, session) => {
       const expiresAt = (): number => this.#context.leases.expiresAt(session);
+      await session.raiseFence(zk.deadline); // an enter that was given up may be on its way still (protocol C46)
       for (;;) {
         const [own, parent] = await Promise.all([this.#memberships.find(zk, lease, path), zk.find(directory)]);
         if (own !== undefined) {

@@ -5,6 +5,7 @@
  * Each deletes only what the attempt that gave the place up wrote last; once another attempt has taken the place over,
  * the deletion does nothing. Bounded in number and age: nodes whose deletion is dropped end with their lease.
  */
+import { LeaseExpiredError } from '../../errors.js';
 import { fullJitter } from '../../time.js';
 import type { BoundClient } from '../../zookeeper/bound.js';
 import type { ControlSession } from '../../zookeeper/control-session.js';
@@ -84,7 +85,11 @@ export class Cleanup {
     let isFenced = false;
     this.#add(async () => {
       const zk = this.#zk();
-      if (!isFenced) await raiseFence(zk, fence);
+      // Without that node nothing is created either: one look is final all the same.
+      if (!isFenced)
+        await raiseFence(zk, fence).catch((error: unknown) => {
+          if (!(error instanceof LeaseExpiredError)) throw error;
+        });
       isFenced = true;
       await zk.sync(directory);
       const own = sortLine(await zk.children(directory)).filter(({ name }) => guids.includes(guidOf(name) ?? ''));

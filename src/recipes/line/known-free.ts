@@ -64,7 +64,9 @@ export interface Given {
 
 /** Whether the number of a place is likely to say that it is first. */
 export function mayProve({ seen }: FreeLine): boolean {
-  return seen !== undefined && !seen.directory.removable && performance.now() - seen.since < BELIEVED_MS;
+  // ZooKeeper before 3.9.3 does not tell when a place was made: then one of the two clocks is missing.
+  const isDated = seen !== undefined && seen.ensembleSince > 0;
+  return isDated && !seen.directory.removable && performance.now() - seen.since < BELIEVED_MS;
 }
 
 /** Whether a place is first in line by its number. Ask only after the place was created. */

@@ -101,19 +101,16 @@ export class Memberships {
     const { lease, path } = turn;
     let own: Stat | undefined;
     return this.inTurn(turn, async (zk, session) => {
-      for (let isFinal = false; ;) {
+      // What a given-up request was to create is there behind this, or never comes (protocol C46); also where there
+      // is a node already, which a repetition may have made.
+      await session.raiseFence(zk.deadline);
+      for (;;) {
         const node = await this.find(zk, lease, path).catch((error: unknown) => {
           // Mine was there when this began. The reply to its deletion was lost, and somebody else has come since.
           if (error instanceof OtherOwner && own !== undefined) return undefined;
           throw error;
         });
-        if (node === undefined) {
-          if (own !== undefined || isFinal) return own;
-          // What a given-up request was to create is there behind this, or never comes (protocol C46).
-          await session.raiseFence(zk.deadline);
-          isFinal = true;
-          continue;
-        }
+        if (node === undefined) return own;
         own = node.stat;
         if (await this.delete(zk, path, own)) return own;
       }
@@ -181,7 +178,7 @@ export class Memberships {
     const parent = parentOf(path);
     for (;;) {
       try {
-        return (await zk.create(path, data, 'ephemeral')).stat;
+        return await dated(zk, path, (await zk.create(path, data, 'ephemeral')).stat);
       } catch (error) {
         if (isReason(error, 'NODE_EXISTS')) return undefined;
         // Whoever is a member already asks for nothing more.
@@ -195,14 +192,18 @@ export class Memberships {
           { type: 'create', path, data, mode: 'ephemeral' },
         ]);
         if (created?.type !== 'create') continue;
-        // Older servers do not tell when a transaction made it, and the answer shall say what all others are told.
-        return created.stat.ctime > 0 ? created.stat : ((await orUnknown(zk.exists(path))) ?? created.stat);
+        return await dated(zk, path, created.stat);
       } catch (error) {
         if (isReason(error, 'NO_NODE')) await this.#control.ensurePath(parentOf(parent), zk.deadline);
         else if (!isReason(error, 'NODE_EXISTS')) throw error;
       }
     }
   }
+}
+
+/** Older servers do not tell when a transaction made it, and the answer shall say what all others are told. */
+async function dated(zk: BoundClient, path: string, made: Stat): Promise<Stat> {
+  return made.ctime > 0 ? made : ((await orUnknown(zk.exists(path))) ?? made);
 }
 
 function changedHands(): PosternError {

@@ -12,18 +12,27 @@
  */
 import { LeaseExpiredError } from '../../errors.js';
 import type { BoundClient } from '../bound.js';
-import { isReason, unless, ZooKeeperError } from '../errors.js';
+import { byDeadline } from '../by-deadline.js';
+import { isReason, unless } from '../errors.js';
 import type { MultiOperation, MultiResult, NodeData } from '../operations.js';
+
+/** How long raising it may take; each request for it is bounded by the lease's patience as well. */
+const RAISE_MS = 10_000;
 
 export class Fence {
   readonly #path: string;
+  readonly #session: (deadline: number) => BoundClient;
   /** As far as is known here: it is rarely raised. */
   #version = 0;
   #raised: Promise<void> | undefined;
 
-  /** @param path of the lease's own node */
-  constructor(path: string) {
+  /**
+   * @param path of the lease's own node
+   * @param session the lease's, on behalf of no request: what raises the fence is shared
+   */
+  constructor(path: string, session: (deadline: number) => BoundClient) {
     this.#path = path;
+    this.#session = session;
   }
 
   /**
@@ -43,7 +52,7 @@ export class Fence {
         const results = await submit([...items, { type: 'check', path: this.#path, version: this.#version }]);
         return results.slice(0, items.length);
       } catch (error) {
-        if (!(error instanceof ZooKeeperError) || error.failedIndex !== items.length) throw error;
+        if (!isReason(error, 'BAD_VERSION', 'NO_NODE') || error.failedIndex !== items.length) throw error;
         // The server that refused it has seen it raised.
         const stat = isReason(error, 'BAD_VERSION') ? await zk.exists(this.#path) : undefined;
         if (stat === undefined) throw new LeaseExpiredError(error);
@@ -56,12 +65,12 @@ export class Fence {
    * As `raiseFence`, on the lease's own session. Once is enough for a connection: what has to be fenced off was sent on
    * earlier ones.
    */
-  raise(zk: BoundClient): Promise<void> {
-    this.#raised ??= this.#raise(zk).catch((error: unknown) => {
+  raise(deadline: number): Promise<void> {
+    this.#raised ??= this.#raise(this.#session(performance.now() + RAISE_MS)).catch((error: unknown) => {
       this.#raised = undefined;
       throw error;
     });
-    return this.#raised;
+    return byDeadline(this.#raised, deadline, 'the fence of the lease');
   }
 
   async #raise(zk: BoundClient): Promise<void> {

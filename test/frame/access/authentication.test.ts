@@ -83,10 +83,10 @@ describe('without API keys', () => {
 
   it('a request from a page of the gateway itself is served, and none from a page that only has its name', async () => {
     const { host } = new URL(frame.url);
-    const statusFor = async (origin: string, name: string): Promise<number> =>
+    const statusFor = async (origin: string, name: string, more: Record<string, string> = {}): Promise<number> =>
       (
         await send(frame.url, 'post', '/v1/locks/a/acquire', (test) =>
-          test.set({ Origin: origin, Host: name }).send({}),
+          test.set({ Origin: origin, Host: name, ...more }).send({}),
         )
       ).status;
     const own = [host, 'localhost:7070', '[::1]:7070'];
@@ -97,6 +97,10 @@ describe('without API keys', () => {
     expect(await statusFor('http://localhost:7071', 'localhost:7070')).toBe(403);
     expect(await statusFor('file://localhost:7070', 'localhost:7070')).toBe(403);
     expect(await statusFor('null', 'null')).toBe(403);
+    // What the browser knows: the same name under another scheme, or before a proxy changed it.
+    expect(await statusFor('http://localhost', 'localhost', { 'Sec-Fetch-Site': 'same-origin' })).toBe(200);
+    expect(await statusFor('http://localhost', 'localhost', { 'Sec-Fetch-Site': 'same-site' })).toBe(403);
+    expect(await statusFor('http://localhost', 'localhost', { 'Sec-Fetch-Site': 'cross-site' })).toBe(403);
   });
 
   it.each([

@@ -58,7 +58,21 @@ export function expectContract(method: string, path: string, answer: CheckedAnsw
 function complaintsOf(method: string, path: string, answer: CheckedAnswer): string[] {
   const match = router.match(method, segmentsOf(path));
   const operationId = match !== undefined && 'operation' in match ? match.operation.operationId : undefined;
-  return [...securityComplaints(operationId, answer), ...descriptionComplaints(match, method, answer)];
+  const described =
+    match === undefined && answer.status === 308
+      ? slashComplaints(method, path, answer)
+      : descriptionComplaints(match, method, answer);
+  return [...securityComplaints(operationId, answer), ...described];
+}
+
+/** A page whose address has a slash too many is the only thing that answers outside of the contract. */
+function slashComplaints(method: string, path: string, { headers }: CheckedAnswer): string[] {
+  const page = `/${segmentsOf(path).slice(0, -1).map(encodeURIComponent).join('/')}`;
+  const match = router.match(method, segmentsOf(page));
+  const isPage = match !== undefined && 'operation' in match && match.operation.types.includes('text/html');
+  return isPage && headers['location'] === page
+    ? []
+    : [`308 leads to ${String(headers['location'])}, and should to a page`];
 }
 
 function descriptionComplaints(match: ReturnType<Router['match']>, method: string, answer: CheckedAnswer): string[] {
