@@ -50,6 +50,7 @@ it('is used with the keyboard alone, from the first key to a revoked hold', asyn
     await tab.page.keyboard.press('Escape');
     await eventually('the button has the focus again', async () => (await focusedText(tab)) === 'Revoke…');
     await tab.page.keyboard.press('Enter');
+    await eventually('it asks again', async () => (await focusedText(tab)) === 'Cancel');
     await tabTo(tab, 'Revoke');
     await tab.page.keyboard.press('Enter');
     await eventually('the holder is told', async () => {
