@@ -45,8 +45,8 @@ describe.each(Object.entries(WAYS))('a message that is given back %s', (_, { con
     });
     await cut;
     expect(answer).toMatchObject({ status: 503, body: { code: 'outcome-unknown', retryable: true } });
-    // The reply that is lost may be of what is made first, a directory for delayed ones, or the node that remembers what
-    // the lease has given back: then it is done now.
+    // The reply that is lost may be of what is made first, a directory for delayed ones, or the node that remembers
+    // what the lease has given back: then it is done now.
     const [found] = await settle(b, 'work', { op: 'nack', ...body }, lease, claims);
     expect(found).toMatchObject('delayMs' in body || queue === 'dead' ? { status: 200 } : { status: 200, gone: true });
     expect(await settle(b, 'work', { op: 'nack', ...body }, lease, claims)).toEqual([
