@@ -28,7 +28,7 @@ import {
 import type { Server } from './connect-string.js';
 import { Connection } from './connection/connection.js';
 import type { ConnectionListener } from './connection/options.js';
-import { HandshakeRefusedError, NoReplyError, SessionDeniedError, unless } from './errors.js';
+import { HandshakeRefusedError, NoReplyError, SessionDeniedError, orUnknown, unless } from './errors.js';
 import { Fence } from './lease/fence.js';
 import type { Created, MultiOperation, MultiResult, Operation } from './operations.js';
 import { quorumCheck } from './operations/session.js';
@@ -209,7 +209,9 @@ export class LeaseSession extends ZooKeeperClient {
   ): Promise<Created> {
     if (this.#fence === undefined || !isEphemeral(options.mode)) return super.create(path, data, options, deadline);
     const [made] = await this.multi([{ type: 'create', path, ...(data && { data }), ...options }], deadline);
-    return made as MultiResult & { type: 'create' };
+    const { path: at, stat } = made as MultiResult & { type: 'create' };
+    // Before 3.9.3 a transaction does not tell when it made a node (ZOOKEEPER-4026).
+    return { path: at, stat: stat.ctime > 0 ? stat : ((await orUnknown(this.exists(at, deadline))) ?? stat) };
   }
 
   override async multi(
