@@ -178,7 +178,7 @@ export class Memberships {
     const parent = parentOf(path);
     for (;;) {
       try {
-        return await dated(zk, path, (await zk.create(path, data, 'ephemeral')).stat);
+        return (await zk.create(path, data, 'ephemeral')).stat;
       } catch (error) {
         if (isReason(error, 'NODE_EXISTS')) return undefined;
         // Whoever is a member already asks for nothing more.
@@ -192,18 +192,14 @@ export class Memberships {
           { type: 'create', path, data, mode: 'ephemeral' },
         ]);
         if (created?.type !== 'create') continue;
-        return await dated(zk, path, created.stat);
+        // Older servers do not tell when a transaction made it, and the answer shall say what all others are told.
+        return created.stat.ctime > 0 ? created.stat : ((await orUnknown(zk.exists(path))) ?? created.stat);
       } catch (error) {
         if (isReason(error, 'NO_NODE')) await this.#control.ensurePath(parentOf(parent), zk.deadline);
         else if (!isReason(error, 'NODE_EXISTS')) throw error;
       }
     }
   }
-}
-
-/** Older servers do not tell when a transaction made it, and the answer shall say what all others are told. */
-async function dated(zk: BoundClient, path: string, made: Stat): Promise<Stat> {
-  return made.ctime > 0 ? made : ((await orUnknown(zk.exists(path))) ?? made);
 }
 
 function changedHands(): PosternError {
