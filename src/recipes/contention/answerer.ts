@@ -8,14 +8,13 @@
  *
  * Cost: one watch and one node; a write for each session, and for each question.
  */
-import { fullJitter, pause, SECOND } from '../../time.js';
-import { isReason, NoReplyError } from '../../zookeeper/errors.js';
+import { SECOND } from '../../time.js';
+import { isReason } from '../../zookeeper/errors.js';
 import type { Coordination } from '../coordination.js';
+import { keepLooking } from '../observing/keep-looking.js';
 import { encodeAnswer, type Answerer } from './answer.js';
 
 const REQUEST_MS = 5 * SECOND;
-const RETRY_BASE_MS = 50;
-const RETRY_CAP_MS = 500;
 
 export class Answering {
   readonly #context: Coordination;
@@ -38,18 +37,12 @@ export class Answering {
     this.#stop.abort();
   }
 
-  async #run(): Promise<void> {
-    const { signal } = this.#stop;
-    for (let failures = 0; !signal.aborted;) {
-      try {
-        await this.#look(signal);
-        failures = 0;
-      } catch (error) {
-        if (!signal.aborted && !(error instanceof NoReplyError)) this.#onFault(error);
-        failures += 1;
-        await pause(fullJitter(failures, RETRY_BASE_MS, RETRY_CAP_MS), signal);
-      }
-    }
+  #run(): Promise<void> {
+    return keepLooking(
+      this.#stop.signal,
+      (signal) => this.#look(signal),
+      (error) => this.#onFault(error),
+    );
   }
 
   /** Answers the newest question, and returns when there is another one, or another session. */

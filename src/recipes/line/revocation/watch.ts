@@ -11,15 +11,14 @@
  * the list stops the timers of the others. While there is no connection the timers try again; after it has come back
  * the list is read anew where it changed.
  */
-import { fullJitter, MINUTE, pause } from '../../../time.js';
+import { MINUTE } from '../../../time.js';
 import { NoReplyError } from '../../../zookeeper/errors.js';
 import { breakIfDue } from './break-hold.js';
 import type { Coordination } from '../../coordination.js';
+import { keepLooking, RETRY_CAP_MS } from '../../observing/keep-looking.js';
 import { parsePending, type Pending } from './record.js';
 
 const REQUEST_MS = 5_000;
-const RETRY_BASE_MS = 50;
-const RETRY_CAP_MS = 500;
 const SPREAD_MS = 50;
 /** The clocks of leaders differ: a timer looks again at least this often. */
 const LOOK_MS = MINUTE;
@@ -45,18 +44,12 @@ export class RevocationWatch {
     for (const name of [...this.#pending.keys()]) this.#forget(name);
   }
 
-  async #run(): Promise<void> {
-    const { signal } = this.#stop;
-    for (let failures = 0; !signal.aborted;) {
-      try {
-        await this.#look(signal);
-        failures = 0;
-      } catch (error) {
-        if (!signal.aborted && !(error instanceof NoReplyError)) this.#onFault(error);
-        failures += 1;
-        await pause(fullJitter(failures, RETRY_BASE_MS, RETRY_CAP_MS), signal);
-      }
-    }
+  #run(): Promise<void> {
+    return keepLooking(
+      this.#stop.signal,
+      (signal) => this.#look(signal),
+      (error) => this.#onFault(error),
+    );
   }
 
   /** Reads the list, and returns when it has changed. */
