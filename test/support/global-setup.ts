@@ -14,7 +14,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
   await removeAbandonedData();
   const { version, origin } = await zooKeeperRelease();
   console.log(`ZooKeeper ${version} from ${origin}`);
-  const zookeeper = await startZooKeeper();
+  // It keeps what every test of the run has written under a root of its own.
+  const zookeeper = await startZooKeeper({ jvmFlags: ['-Xmx2g'] });
   project.provide('zookeeper', zookeeper.connectString);
   return () => zookeeper.stop();
 }

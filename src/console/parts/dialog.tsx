@@ -19,15 +19,24 @@ export function Dialog(props: DialogProps): JSX.Element {
   const { title, confirm, isBusy, isPossible, refused, onConfirm, onClose, children } = props;
   const dialog = useRef<HTMLDialogElement>(null);
   const heading = useId();
+  const isClosed = useRef(false);
   useEffect(() => dialog.current?.showModal(), []);
+  // Once, and before the focus is back: the browser tells of its own closing later, when it may have been asked again.
+  const close = (): void => {
+    if (isClosed.current) return;
+    isClosed.current = true;
+    dialog.current?.close();
+    onClose();
+  };
   return (
     <dialog
       ref={dialog}
       class="dialog"
       aria-labelledby={heading}
-      onClose={onClose}
+      onClose={close}
       onCancel={(event) => {
-        if (isBusy) event.preventDefault(); // whatever comes of it has to be told
+        event.preventDefault();
+        if (!isBusy) close(); // whatever comes of it has to be told
       }}
     >
       <form
@@ -40,7 +49,7 @@ export function Dialog(props: DialogProps): JSX.Element {
         {children}
         <div role="alert">{refused === undefined ? null : <p class="refused">{refused}</p>}</div>
         <div class="buttons">
-          <button type="button" autofocus disabled={isBusy} onClick={() => dialog.current?.close()}>
+          <button type="button" autofocus disabled={isBusy} onClick={close}>
             Cancel
           </button>
           <button type="submit" class="danger" disabled={isBusy || !isPossible}>
