@@ -75,12 +75,6 @@ export class GrantedHolds {
     return hold.lasting && performance.now() - hold.grantedAt < BELIEVED_MS ? hold : undefined;
   }
 
-  /** As `find`, where a fresh reading has shown that the path exists and is the lease's. */
-  findAt(path: string, leaseId: string): GrantedHold | undefined {
-    const hold = this.#holds.get(path);
-    return hold === undefined ? undefined : this.find(path, leaseId, hold.czxid);
-  }
-
   /**
    * Calls `listener` when something was granted to the lease or released by it here, until the returned function is
    * called.

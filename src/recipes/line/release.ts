@@ -7,6 +7,7 @@
  * free what that was answered (protocol C7). Otherwise, and where that write does not tell, the node is looked at on
  * the lease's own session first, because a holdId is public and must name a node of *this* lease's session, in this
  * very incarnation (C8). By requestId: the session's own nodes are listed and every one under the guid is deleted (C6).
+ * Both delete what they have read at its version, and read again when it was written to meanwhile.
  *
  * If the next in line waits in this replica, the deletion and its grant are one transaction (local hand-off): one round
  * trip instead of three, and no moment in which nobody holds. It is done only when this replica granted the hold that
@@ -28,7 +29,7 @@ import type { Kind } from '../../metrics/metrics.js';
 import type { BoundClient, BoundWriter } from '../../zookeeper/bound.js';
 import { isReason, mayBeApplied, orUnknown, unless } from '../../zookeeper/errors.js';
 import type { LeaseSession } from '../../zookeeper/lease-session.js';
-import { ANY_VERSION, type MultiOperation, type NodeData, type Stat } from '../../zookeeper/operations.js';
+import type { MultiOperation, NodeData } from '../../zookeeper/operations.js';
 import { baseName, parentOf } from '../../zookeeper/paths.js';
 import { deleteContender, deleteTail } from './candidate-tail.js';
 import {
@@ -46,7 +47,6 @@ import { createMark, delayOf, deleteMark, deleteWithMark } from './delay/mark.js
 import { directoryGuard } from './grant.js';
 import type { GrantedHold } from './granted-holds.js';
 import type { Line, Waiter } from './line.js';
-import { readLineDirectory } from './directory.js';
 
 export interface ReleaseRequest {
   lease: Lease;
@@ -65,8 +65,8 @@ interface Removal {
   known: GrantedHold | undefined;
   /** The czxid of a hold that has a mark. */
   marked: number | undefined;
-  /** At which it is deleted; without it whatever its version is. */
-  version?: number;
+  /** At which it is deleted. */
+  version: number;
 }
 
 /** @throws NotHolderError, LeaseExpiredError, NoReplyError */
@@ -122,21 +122,19 @@ class Releasing {
   }
 
   /** @returns whether there was anything to release */
-  async byHoldId(hold: Hold, session: LeaseSession): Promise<boolean> {
+  byHoldId(hold: Hold, session: LeaseSession): Promise<boolean> {
     const { lease, deadline } = this.#request;
     const contender = contenderOf(hold);
     const path = this.#path(contender);
-    const known = this.#context.granted.find(path, lease.leaseId, hold.czxid);
-    const node = await session.readToWrite(
-      path,
-      () => unless(session.getData(path, deadline), 'NO_NODE'),
-      (found) => isAt(found, hold.czxid, lease),
-      deadline,
-    );
-    if (!isAt(node, hold.czxid, lease)) return false;
-    const zk = session.until(deadline);
-    const marked = (await delayOf(zk, path, node)) > 0;
-    return await this.#delete(zk, { contender, known, marked: marked ? hold.czxid : undefined });
+    return this.#deleteAsRead(session.until(deadline), contender, async () => {
+      const node = await session.readToWrite(
+        path,
+        () => unless(session.getData(path, deadline), 'NO_NODE'),
+        (found) => isAt(found, hold.czxid, lease),
+        deadline,
+      );
+      return isAt(node, hold.czxid, lease) ? node : undefined;
+    });
   }
 
   async byRequestId(session: LeaseSession): Promise<boolean> {
@@ -147,35 +145,55 @@ class Releasing {
     ];
     const isOwn = (path: string): boolean =>
       parentOf(path) === this.#directory && guids.includes(guidOf(baseName(path)) ?? '');
-    const read = async (): Promise<readonly [string[], Stat | undefined]> => {
-      const [paths, directory] = await session.readToWrite(
+    const read = async (): Promise<string[]> => {
+      const paths = await session.readToWrite(
         this.#directory,
-        () =>
-          Promise.all([session.getEphemerals(this.#directory, deadline), session.exists(this.#directory, deadline)]),
-        ([found]) => found.some(isOwn),
+        () => session.getEphemerals(this.#directory, deadline),
+        (found) => found.some(isOwn),
         deadline,
       );
-      return [paths.filter(isOwn), directory];
+      return paths.filter(isOwn);
     };
-    let [own, directory] = await read();
+    let own = await read();
     if (own.length === 0) {
       // An acquire that was given up may be on its way still.
       await session.raiseFence(deadline);
-      [own, directory] = await read();
+      own = await read();
     }
     const zk = session.until(deadline);
-    const delays = directory !== undefined && readLineDirectory(directory).delays;
     let found = false;
     const deleting = async (): Promise<void> => {
       for (const path of own) {
         const contender = parseContender(baseName(path)) as Contender;
-        const known = this.#context.granted.findAt(path, lease.leaseId);
-        const marked = delays ? await markedIncarnation(zk, path) : undefined;
-        found = (await this.#delete(zk, { contender, known, marked })) || found;
+        found = (await this.#deleteAsRead(zk, contender, () => zk.find(path))) || found;
       }
     };
     await orUnknown(deleting(), () => found);
     return found;
+  }
+
+  /**
+   * Deletes a node at the version that it was read at: should this arrive late, it does nothing to a place that the
+   * lease has been answered since.
+   * @param read undefined: there is nothing to delete
+   * @returns whether the node was there
+   */
+  async #deleteAsRead(
+    zk: BoundClient,
+    contender: Contender,
+    read: () => Promise<NodeData | undefined>,
+  ): Promise<boolean> {
+    const path = this.#path(contender);
+    for (;;) {
+      const node = await read();
+      if (node === undefined) return false;
+      const { czxid, version } = node.stat;
+      const known = this.#context.granted.find(path, this.#request.lease.leaseId, czxid);
+      const marked = (await delayOf(zk, path, node)) > 0 ? czxid : undefined;
+      const deleting = this.#delete(zk, { contender, known, marked, version }).then((wasThere) => ({ wasThere }));
+      const done = await unless(deleting, 'BAD_VERSION');
+      if (done !== undefined) return done.wasThere;
+    }
   }
 
   /** @returns whether the node was there */
@@ -204,7 +222,7 @@ class Releasing {
     const path = this.#path(contender);
     try {
       if (marked === undefined) await deleteContender(zk, path, version);
-      else await deleteWithMark(zk, { path, czxid: marked, ...(version === undefined ? {} : { version }) });
+      else await deleteWithMark(zk, { path, czxid: marked, version });
       return true;
     } catch (error) {
       if (isReason(error, 'NO_NODE')) return false;
@@ -215,7 +233,7 @@ class Releasing {
   /** @returns false when the next one could not be granted; then nothing was done */
   async #handOver(
     zk: BoundWriter,
-    { contender, marked, version = ANY_VERSION }: Removal,
+    { contender, marked, version }: Removal,
     line: Line,
     next: Waiter,
   ): Promise<boolean> {
@@ -259,12 +277,6 @@ class Releasing {
   #path(contender: Contender): string {
     return `${this.#directory}/${contender.name}`;
   }
-}
-
-/** @returns the czxid of a hold that has a mark */
-async function markedIncarnation(zk: BoundClient, path: string): Promise<number | undefined> {
-  const node = await zk.find(path);
-  return node === undefined || (await delayOf(zk, path, node)) === 0 ? undefined : node.stat.czxid;
 }
 
 /** Whether the node is this lease's place, and that very incarnation of it. */
