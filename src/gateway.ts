@@ -86,10 +86,9 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const { config } = options;
   const parts = assemble(options);
   const server = await serve(parts, options);
-  const { metrics, recipes, housekeeping } = parts;
+  const { metrics, recipes } = parts;
   const { context } = parts.foundation;
   context.control.start();
-  housekeeping.start();
   const sum = (count: (recipe: Recipe) => number | undefined): number =>
     listOf(recipes).reduce((total, recipe) => total + (count(recipe) ?? 0), 0);
   return {
@@ -120,6 +119,7 @@ function assemble(options: GatewayOptions): Parts {
   const recipes = makeRecipes(context, { config: share, timing, warn });
   const onFault = (error: unknown): void => warn(error, 'housekeeping failed; retrying');
   const chores = listOf(recipes).flatMap((recipe) => recipe.chores ?? []);
+  const housekeeping = new Housekeeping(context, onFault, timing, chores);
   const [leaving, draining] = [new AbortController(), new AbortController()];
   const preparation = new Preparation({
     ...foundation,
@@ -128,7 +128,10 @@ function assemble(options: GatewayOptions): Parts {
     logger,
     leaving: leaving.signal,
     draining: draining.signal,
-    onPrepared: () => listOf(recipes).forEach((recipe) => recipe.start?.()),
+    onPrepared: () => {
+      listOf(recipes).forEach((recipe) => recipe.start?.());
+      housekeeping.start();
+    },
   });
   const telling = tellingOf({
     metrics,
@@ -143,6 +146,7 @@ function assemble(options: GatewayOptions): Parts {
     config,
     context,
     recipes,
+    admit: (deadline) => foundation.format.admit(deadline),
     clock,
     version,
     exposition: telling.exposition,
@@ -151,7 +155,6 @@ function assemble(options: GatewayOptions): Parts {
     sessionBounds: () => bounds.known,
     leaving: leaving.signal,
   });
-  const housekeeping = new Housekeeping(context, onFault, timing, chores);
   const authentication = createAuthentication({ config, logger });
   const zooKeeperLimit = new BacklogLimit(backlog, config.overloadDelayMs, clock.monotonic());
   const overload = new Overload({ config, zooKeeperLimit, metrics, logger, clock });

@@ -1,6 +1,7 @@
 /**
  * Where everything lies in ZooKeeper, below the configured root:
  *
+ *   <root>/format                                      the format of all this: see wiring/data-format.ts (persistent)
  *   <root>/lease-key                                   the sealing key, if none is configured (persistent)
  *   <root>/clock                                       written to learn the ensemble's time, and for nothing else
  *                                                      (persistent)
@@ -73,6 +74,10 @@ export class Layout {
 
   constructor(root: string) {
     this.root = root;
+  }
+
+  get format(): string {
+    return join(this.root, 'format');
   }
 
   get leaseKey(): string {

@@ -20,6 +20,7 @@ import { Contention } from '../recipes/waiting/contention.js';
 import type { Clock } from '../time.js';
 import type { Ensemble } from '../zookeeper/client.js';
 import { ControlSession } from '../zookeeper/control-session.js';
+import { DataFormat } from './data-format.js';
 
 export interface FoundationOptions {
   /** This process's share of the limits. */
@@ -37,6 +38,7 @@ export interface Foundation {
   readonly sessions: AttachedSessions;
   readonly bounds: SessionBounds;
   readonly keys: LeaseKeys;
+  readonly format: DataFormat;
 }
 
 /** The caller starts the control session. */
@@ -63,7 +65,7 @@ export function foundationOf(options: FoundationOptions): Foundation {
     names: boundNames(control, ensemble, layout, config),
     pageTokens: new PageTokens(keys),
   };
-  return { context, sessions, bounds, keys };
+  return { context, sessions, bounds, keys, format: new DataFormat(control, layout) };
 }
 
 function sessionsOf(

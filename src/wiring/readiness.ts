@@ -33,12 +33,13 @@ export class Preparation {
   }
 
   readiness(): Readiness {
-    const { clock, leaving, context } = this.#options;
+    const { clock, leaving, context, format } = this.#options;
     const { disconnectedSince: away, failures } = context.control;
     const reasons: string[] = [];
     if (leaving.aborted) reasons.push('It is shutting down.');
     const why = failures.length === 0 ? '' : ` (${failures.join('; ')})`;
-    if (!this.#prepared) reasons.push(`ZooKeeper has not been reached yet${why}.`);
+    if (format.refused !== undefined) reasons.push(format.refused.message);
+    else if (!this.#prepared) reasons.push(`ZooKeeper has not been reached yet${why}.`);
     else if (away !== undefined && clock.monotonic() - away >= NOT_READY_AFTER_MS)
       reasons.push(`ZooKeeper has been away for ${Math.round((clock.monotonic() - away) / SECOND)} s${why}.`);
     return { ready: reasons.length === 0, reasons };
@@ -46,11 +47,13 @@ export class Preparation {
 
   /** Creates what every request relies on, and reads what it needs to know, once the ensemble is reachable. */
   async #prepare(): Promise<void> {
-    const { context, keys, bounds, requestTimeoutMs, draining, logger, onPrepared } = this.#options;
+    const { context, format, keys, bounds, requestTimeoutMs, draining, logger, onPrepared } = this.#options;
     const { control, layout } = context;
     try {
       const deadline = performance.now() + requestTimeoutMs;
       await control.ensureChroot(deadline);
+      await control.ensurePath(layout.root, deadline);
+      await format.check(deadline);
       await control.ensurePath(layout.namespaces, deadline);
       // Before its first write a replica knows only its own clock, which says nothing about waits and deadlines.
       await askTime(context, deadline);

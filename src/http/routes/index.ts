@@ -1,5 +1,5 @@
 /** All routes; new ones add a line here. The frame checks them against the contract (`frame/app.ts`). */
-import type { Routes } from '../frame/exchange.js';
+import type { Handler, Routes } from '../frame/exchange.js';
 import { barrierRoutes } from './barriers.js';
 import { configRoutes } from './config.js';
 import { contentionRoutes } from './contention.js';
@@ -15,8 +15,8 @@ import { queueRoutes } from './queues.js';
 import type { RouteFactory, Serving } from './shared/serving.js';
 import { transactionRoutes } from './transactions.js';
 
+/** All but the operations, which tell of the replica itself. */
 const FACTORIES: readonly RouteFactory[] = [
-  operationsRoutes,
   contentionRoutes,
   leaseRoutes,
   lockRoutes,
@@ -33,5 +33,17 @@ const FACTORIES: readonly RouteFactory[] = [
 
 export function makeRoutes(serving: Serving): Routes {
   const building = { ...serving, watchables: new Map() };
-  return withStreams(Object.fromEntries(FACTORIES.flatMap((make) => Object.entries(make(building)))), building);
+  const handlers = Object.fromEntries(FACTORIES.flatMap((make) => Object.entries(make(building))));
+  const routes = Object.entries(withStreams(handlers, building));
+  return { ...operationsRoutes(building), ...Object.fromEntries(routes.map((route) => admitting(route, serving))) };
+}
+
+function admitting([id, handler]: readonly [string, Handler], { admit }: Serving): [string, Handler] {
+  return [
+    id,
+    (exchange) => {
+      const admitted = admit(exchange.deadline);
+      return admitted === undefined ? handler(exchange) : admitted.then(() => handler(exchange));
+    },
+  ];
 }

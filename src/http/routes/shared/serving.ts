@@ -9,6 +9,12 @@ import type { Watchables } from './watchable.js';
 export interface Serving extends OperationsOptions {
   readonly context: Coordination;
   readonly recipes: Recipes;
+  /**
+   * Asked before everything that is done in ZooKeeper for a request; a promise while it is not known yet.
+   * @param deadline on the monotonic clock
+   * @throws PosternError if this replica may do nothing there
+   */
+  readonly admit: (deadline: number) => void | Promise<void>;
   /** Where requests wait: each process's report for a namespace. */
   readonly contention: (namespace: string) => Promise<readonly (readonly ContentionTold[])[]>;
 }

@@ -1,0 +1,85 @@
+/**
+ * The format of the data under the root, which stands there as a number: a replica of a release that knows another
+ * format takes no requests, so that old and new releases never judge the same data by different rules (protocol C47).
+ *
+ * Layout:  <root>/format   the number, in decimal (persistent)
+ */
+import { PosternError } from '../errors.js';
+import type { Layout } from '../leases/layout.js';
+import { byDeadline } from '../zookeeper/by-deadline.js';
+import type { ControlSession } from '../zookeeper/control-session.js';
+import { isReason } from '../zookeeper/errors.js';
+
+/** Raised by a release whose data older ones would misread. */
+const FORMAT = '1';
+/** Of what stands there in place of a number. */
+const SHOWN_CHARACTERS = 20;
+
+export class DataFormat {
+  readonly #control: ControlSession;
+  readonly #layout: Layout;
+  #refused: PosternError | undefined;
+  #isKnown = false;
+  #told!: () => void;
+  readonly #known = new Promise<void>((resolve) => (this.#told = resolve));
+
+  constructor(control: ControlSession, layout: Layout) {
+    this.#control = control;
+    this.#layout = layout;
+  }
+
+  /** Why nothing can be done here; undefined if something can, or if that is not known yet. */
+  get refused(): PosternError | undefined {
+    return this.#refused;
+  }
+
+  /**
+   * Reads it, and writes it where there is none: then nothing is there, or what was before formats had numbers.
+   * @throws PosternError `zookeeper-unavailable` if it is another one
+   * @throws NoReplyError
+   */
+  async check(deadline: number): Promise<void> {
+    const found = await this.#read(deadline);
+    this.#refused = found === FORMAT ? undefined : this.#other(found);
+    this.#isKnown = true;
+    this.#told();
+    if (this.#refused !== undefined) throw this.#refused;
+  }
+
+  /**
+   * To be asked by each request before it does anything.
+   * @returns a promise only until it has been read
+   * @throws PosternError `zookeeper-unavailable` if it is another one, or not known by `deadline` (monotonic)
+   */
+  admit(deadline: number): void | Promise<void> {
+    if (!this.#isKnown) return byDeadline(this.#known, deadline, 'the format of the data').then(() => this.#admit());
+    this.#admit();
+  }
+
+  #admit(): void {
+    if (this.#refused !== undefined) throw this.#refused;
+  }
+
+  async #read(deadline: number): Promise<string> {
+    const { format } = this.#layout;
+    const zk = this.#control.until(deadline);
+    for (;;) {
+      const node = await zk.find(format);
+      if (node !== undefined) return node.data.toString();
+      try {
+        await zk.create(format, Buffer.from(FORMAT));
+      } catch (error) {
+        if (!isReason(error, 'NODE_EXISTS')) throw error;
+        await zk.sync(format);
+      }
+    }
+  }
+
+  #other(found: string): PosternError {
+    const shown = JSON.stringify(found.slice(0, SHOWN_CHARACTERS));
+    return new PosternError(
+      'zookeeper-unavailable',
+      `The data under ${this.#layout.root} have the format ${shown}, and this release knows format ${FORMAT} only: nothing was done. Ask a replica of the release that wrote them.`,
+    );
+  }
+}
