@@ -6,7 +6,7 @@ import type { Refusal } from '../api/refusal.js';
 import { noteInstant } from './clock.js';
 import { place } from './place.js';
 import { namespace } from './route.js';
-import { key, refusedKey } from './session.js';
+import { key, noteAccepted, refusedKey } from './session.js';
 import { Things, type ThingsOf } from './things.js';
 
 /** Views are drawn anew at most this often, however many events there are. */
@@ -59,6 +59,7 @@ export function beginLive(): void {
       connection(now) {
         if (stream !== own) return;
         if (now.state === 'stopped' && now.problem.status === 401) refusedKey.value = now.problem;
+        if (now.state === 'live') noteAccepted();
         connection.value = now;
       },
       event(event) {

@@ -1,7 +1,7 @@
 /**
- * The place of this tab among those that have a stream. Over HTTP/1.1 a browser opens six connections to one gateway for
- * all that its tabs ask, and a stream keeps one of them: with six streams no tab could ask for anything any more, and
- * the next one would be "connecting" for ever. So five tabs have a stream, and the last connection is for the rest.
+ * The place of this tab among those that have a stream. Over HTTP/1.1 a browser opens six connections to one gateway
+ * for all that its tabs ask, and a stream keeps one of them: with six streams no tab could ask for anything any more,
+ * and the next one would be "connecting" for ever. So five tabs have a stream, and the last connection is for the rest.
  *
  *   asks for a place ─▶ has one ─▶ hidden, and a tab that is seen wants one ─▶ asks again, behind that one
  *          └─▶ five tabs have theirs ─▶ waits until one of them is closed or gives way
