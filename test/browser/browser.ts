@@ -1,26 +1,11 @@
 /** One Chromium for a file of tests, and the console in a page of it, watched for whatever it should not do. */
-import { accessSync, constants, readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { delimiter, join } from 'node:path';
-import { env } from 'node:process';
-import { chromium, type Browser, type Page } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect } from 'vitest';
 import { openApi } from '../../src/http/contract/openapi.js';
 import { Router } from '../../src/http/contract/router.js';
 import { timing } from '../support/timing.js';
+import { launchChromium, overflowOf, violationsOf } from './chromium.js';
 
-const NAMES = ['chromium', 'chromium-browser', 'google-chrome-stable', 'google-chrome'];
-const ARGUMENTS = [
-  '--headless',
-  '--no-sandbox',
-  '--disable-gpu',
-  '--disable-quic',
-  '--no-first-run',
-  '--disable-background-networking',
-  '--disable-component-update',
-  '--disable-sync',
-];
-const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const router = new Router(openApi().operations);
 
 export const WIDE = { width: 1280, height: 800 };
@@ -33,6 +18,10 @@ export interface ConsoleOptions {
   readonly key?: string;
   /** What follows `#/default/`. */
   readonly at?: string;
+  /** Addresses that are asked in vain: nothing is ever answered. */
+  readonly unanswered?: string;
+  /** False: its tabs have no locks together, as those of pages from another host without TLS. */
+  readonly isShared?: boolean;
 }
 
 let browser: Browser | undefined;
@@ -40,7 +29,7 @@ let browser: Browser | undefined;
 /** Call it once in a file: starts the browser before its tests, and ends it after them. */
 export function useBrowser(): void {
   beforeAll(async () => {
-    browser = await chromium.launch({ executablePath: executable(), args: ARGUMENTS, timeout: timing.startMs });
+    browser = await launchChromium();
   });
   afterAll(() => browser?.close());
 }
@@ -73,12 +62,24 @@ export class Console implements AsyncDisposable {
   }
 
   static async open(origin: string, options: ConsoleOptions = {}): Promise<Console> {
-    const { size = WIDE, scheme = 'light', key, at = 'overview' } = options;
+    const { size = WIDE, scheme = 'light', key, at = 'overview', unanswered, isShared = true } = options;
     if (browser === undefined) throw new Error('call useBrowser() first');
     const context = await browser.newContext({ viewport: size, colorScheme: scheme, reducedMotion: 'reduce' });
     if (key !== undefined) await context.addInitScript((text) => sessionStorage.setItem('postern-key', text), key);
-    const tab = new Console(await context.newPage(), origin);
-    await tab.page.goto(`${origin}/console#/default/${at}`);
+    if (!isShared) await context.addInitScript(() => delete (Navigator.prototype as { locks?: unknown }).locks);
+    const page = await context.newPage();
+    if (unanswered !== undefined) await page.route(unanswered, () => undefined);
+    return Console.#at(page, origin, at);
+  }
+
+  /** Another tab of the same browser, which is closed with this one. */
+  async another(at: string): Promise<Console> {
+    return Console.#at(await this.page.context().newPage(), this.origin, at);
+  }
+
+  static async #at(page: Page, origin: string, at: string): Promise<Console> {
+    const tab = new Console(page, origin);
+    await page.goto(`${origin}/console#/default/${at}`);
     return tab;
   }
 
@@ -92,40 +93,17 @@ export class Console implements AsyncDisposable {
   }
 
   /** What axe finds, in a few words each. */
-  async findings(): Promise<string[]> {
-    await this.page.evaluate(AXE);
-    return this.page.evaluate(async () => {
-      const { axe } = window as unknown as {
-        axe: { run(): Promise<{ violations: { id: string; nodes: { html: string; failureSummary: string }[] }[] }> };
-      };
-      const { violations } = await axe.run();
-      return violations.flatMap(({ id, nodes }) =>
-        nodes.map(({ html, failureSummary }) => `${id}: ${html.slice(0, 200)} ${failureSummary}`),
-      );
-    });
+  findings(what?: 'everything' | 'colours'): Promise<string[]> {
+    return violationsOf(this.page, what);
   }
 
   /** Whether something stands out beyond the width of the screen. */
-  isTooWide(): Promise<boolean> {
-    return this.page.evaluate(() => document.documentElement.scrollWidth > window.innerWidth);
+  async isTooWide(): Promise<boolean> {
+    return (await overflowOf(this.page)) > 0;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.page.context().close();
     expect(this.complaints).toEqual([]);
   }
-}
-
-function executable(): string {
-  const places = (env['PATH'] ?? '').split(delimiter).flatMap((folder) => NAMES.map((name) => join(folder, name)));
-  const found = places.find((path) => {
-    try {
-      accessSync(path, constants.X_OK);
-      return true;
-    } catch {
-      return false;
-    }
-  });
-  if (found === undefined) throw new Error(`There is no Chromium on PATH (looked for ${NAMES.join(', ')}).`);
-  return found;
 }

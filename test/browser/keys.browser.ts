@@ -1,17 +1,23 @@
 /** Keys: none, wrong, removed, narrow; and where a key goes. */
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { makeApiKeys, type ApiKeys } from '../support/http/api-keys.js';
+import { KeyedClient, makeApiKeys, type ApiKeys } from '../support/http/api-keys.js';
+import { IdentityProvider } from '../support/http/identity-provider.js';
 import { startReplica, type Replica } from '../support/start-gateway.js';
+import { scaled } from '../support/timing.js';
 import { Console, NARROW, useBrowser } from './browser.js';
 
 useBrowser();
 
 const RIGHTS = {
   admin: '*' as const,
-  passing: '*' as const,
   locksOnly: { default: { lock: ['read' as const] } },
   nothing: { elsewhere: ['read' as const] },
 };
+/** Enough to open the page. */
+const TOKEN_MS = scaled(3_000);
+/** For so long after its end a token is still accepted: clocks differ. */
+const TOLERANCE_MS = 30_000;
+
 let keys: ApiKeys;
 let replica: Replica;
 beforeAll(async () => {
@@ -65,12 +71,54 @@ it('sends the key to this origin alone, in the header Authorization alone', asyn
   expect(await tab.page.evaluate(() => [document.cookie, localStorage.length])).toEqual(['', 0]);
 });
 
-it('says so when the key is removed while the page is open', async () => {
-  await using tab = await Console.open(replica.url, { key: keyOf('passing') });
+/** Something that is lost when the page is loaded again. */
+const MARK = 'not loaded again';
+
+/** Gives another key where the last one is no longer accepted, and is where it was. */
+async function goOnWith(tab: Console, key: string, why: string): Promise<void> {
+  const { page } = tab;
+  const before = page.url();
+  await page.getByRole('heading', { name: 'This key is no longer accepted' }).waitFor();
+  await page.getByRole('alert').getByText(why).waitFor();
+  // Nothing of what the old key could read is left to be read.
+  expect(await page.locator('main').getByText('seen').count()).toBe(0);
+  expect(await tab.findings()).toEqual([]);
+  const field = page.getByLabel('API key', { exact: true });
+  await field.fill(key);
+  await field.press('Enter');
   await tab.untilLive();
-  const { passing: _, ...left } = RIGHTS;
-  await keys.leave(left);
-  await tab.page.getByRole('heading', { name: 'This key is not accepted' }).waitFor();
+  await page.locator('.panel').getByText('Fencing token').waitFor();
+  expect([page.url(), await page.evaluate(() => window.name)]).toEqual([before, MARK]);
+}
+
+async function openLock(url: string, key: string): Promise<Console> {
+  const tab = await Console.open(url, { key, at: 'lines/lock/seen' });
+  await tab.page.evaluate((mark) => (window.name = mark), MARK);
+  await tab.page.locator('.panel').getByText('Fencing token').waitFor();
+  return tab;
+}
+
+it('asks for another key when its own is replaced while the page is open, and goes on where it was', async () => {
+  await using rotated = await makeApiKeys({ old: '*', next: '*' }, () => 'operator');
+  await using guarded = await startReplica({ settings: { POSTERN_AUTH_FILE: rotated.file } });
+  await using operator = rotated.as('next', guarded.url);
+  await operator.hold('seen', await operator.createLease({ ttlMs: 60_000 }));
+  await using tab = await openLock(guarded.url, rotated.as('old', guarded.url).key);
+  await rotated.leave({ next: '*' });
+  await goOnWith(tab, operator.key, 'This API key is not known here.');
+});
+
+it('asks for another token when its own has expired, and goes on where it was', async () => {
+  await using provider = await IdentityProvider.start();
+  const settings = { POSTERN_OIDC_ISSUER: provider.issuer, POSTERN_OIDC_AUDIENCE: provider.audience };
+  await using guarded = await startReplica({ settings });
+  const claims = { postern: { default: ['read', 'use', 'admin'] } };
+  const lasting = await provider.sign(claims);
+  await using client = new KeyedClient(guarded.url, lasting);
+  await client.hold('seen', await client.createLease({ ttlMs: 60_000 }));
+  const exp = Math.ceil((Date.now() + TOKEN_MS - TOLERANCE_MS) / 1_000);
+  await using tab = await openLock(guarded.url, await provider.sign(claims, { exp }));
+  await goOnWith(tab, lasting, 'expired');
 });
 
 it('shows what a narrow key may read, and which scope is missing for the rest', async () => {

@@ -14,7 +14,5 @@ export default defineConfig({
     ...test,
     include: ['test/browser/**/*.test.ts', 'test/browser/*.browser.ts'],
     exclude: ['**/node_modules/**'],
-    // A browser keeps a small machine busy by itself.
-    maxWorkers: 1,
   },
 });

@@ -19,7 +19,8 @@ const SILENCE_MS = 45_000;
 const PROVEN_MS = 30_000;
 
 export type Connection =
-  | { readonly state: 'connecting' | 'live' }
+  | { readonly state: 'connecting'; readonly since: number }
+  | { readonly state: 'live' }
   | { readonly state: 'lost'; readonly why: string; readonly retryAt: number }
   | { readonly state: 'stopped'; readonly problem: Refused };
 
@@ -65,7 +66,7 @@ export class Stream {
   async #run(): Promise<void> {
     const { signal } = this.#closed;
     while (!signal.aborted && this.#kinds.size > 0) {
-      this.#listener.connection({ state: 'connecting' });
+      this.#listener.connection({ state: 'connecting', since: Date.now() });
       try {
         const pauseMs = await this.#once();
         if (pauseMs > 0) await this.#pause(pauseMs);

@@ -6,9 +6,12 @@ import { Refusal, type Refused } from '../api/refusal.js';
 import { now } from '../state/clock.js';
 import { useFetched } from '../state/fetched.js';
 import { connection, prefix, retryNow } from '../state/live.js';
+import { place } from '../state/place.js';
 import { caller } from '../state/session.js';
 
 const READY_EVERY_MS = 3_000;
+/** Longer than the gateway takes to tell of everything. */
+const LATE_MS = 6_000;
 
 export function Banner(): JSX.Element | null {
   const told = connection.value;
@@ -16,6 +19,8 @@ export function Banner(): JSX.Element | null {
   return (
     <>
       <NotReady />
+      {place.value === 'waits' ? <NoPlace /> : null}
+      {place.value === 'had' && told.state === 'connecting' && Date.now() - told.since > LATE_MS ? <Late /> : null}
       {told.state === 'lost' ? (
         <div class="banner banner-bad" role="alert">
           <p>
@@ -45,6 +50,29 @@ export function Banner(): JSX.Element | null {
 function inSeconds(at: number): string {
   const seconds = Math.ceil((at - Date.now()) / 1_000);
   return seconds <= 0 ? ' now' : ` in ${seconds} s`;
+}
+
+function NoPlace(): JSX.Element {
+  return (
+    <div class="banner banner-bad" role="alert">
+      <p>
+        <strong>Five other windows of this console are open.</strong> This one is not live until one of them is closed
+        or minimised: a browser has no more connections to one gateway.
+      </p>
+    </div>
+  );
+}
+
+/** Somebody in between holds it up, or the browser itself, where its tabs cannot share places. */
+function Late(): JSX.Element {
+  return (
+    <div class="banner banner-bad" role="alert">
+      <p>
+        <strong>The gateway has told nothing yet.</strong> A browser has six connections to one gateway: if this console
+        is open in six other tabs, this one waits until one of them is closed.
+      </p>
+    </div>
+  );
 }
 
 /** The replica serves, but cannot reach ZooKeeper, or is about to stop. */

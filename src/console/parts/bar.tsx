@@ -3,6 +3,7 @@ import type { JSX } from 'preact';
 import { useEffect, useId, useState } from 'preact/hooks';
 import { signal } from '@preact/signals';
 import { connection } from '../state/live.js';
+import { place } from '../state/place.js';
 import { hrefOf, NAMESPACE, namespace, route } from '../state/route.js';
 import { key, refusedKey, useKey } from '../state/session.js';
 
@@ -70,10 +71,16 @@ function NamespaceChooser(): JSX.Element {
   );
 }
 
-const WORDS = { connecting: 'Connecting', live: 'Live', lost: 'Connection lost', stopped: 'Stopped' } as const;
+const WORDS = {
+  connecting: 'Connecting',
+  live: 'Live',
+  lost: 'Connection lost',
+  stopped: 'Stopped',
+  waits: 'Waiting',
+} as const;
 
 function Live(): JSX.Element {
-  const state = refusedKey.value === undefined ? connection.value.state : 'stopped';
+  const state = refusedKey.value !== undefined ? 'stopped' : place.value === 'waits' ? 'waits' : connection.value.state;
   return (
     <p class={`live live-${state}`} role="status">
       <span class="dot" aria-hidden="true" />

@@ -1,7 +1,7 @@
 /** Asks for an API key when the gateway wants one, and says why it does. */
 import type { JSX } from 'preact';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
-import { key, refusedKey, useKey } from '../state/session.js';
+import { key, refusedKey, useKey, wasAccepted } from '../state/session.js';
 
 export function SignIn(): JSX.Element {
   const [text, setText] = useState('');
@@ -14,10 +14,17 @@ export function SignIn(): JSX.Element {
   }, []);
   return (
     <section class="sign-in" aria-labelledby={`${id}-title`}>
-      <h1 id={`${id}-title`}>{hadKey ? 'This key is not accepted' : 'An API key is needed'}</h1>
+      <h1 id={`${id}-title`}>
+        {wasAccepted()
+          ? 'This key is no longer accepted'
+          : hadKey
+            ? 'This key is not accepted'
+            : 'An API key is needed'}
+      </h1>
       {hadKey ? (
         <p class="refused" role="alert">
-          {refusedKey.value?.detail} It may be mistyped, expired or removed.
+          {refusedKey.value?.detail}{' '}
+          {wasAccepted() ? 'With another key the page goes on where it is.' : 'It may be mistyped, expired or removed.'}
         </p>
       ) : (
         <p>This gateway serves only callers that present a key.</p>

@@ -4,14 +4,15 @@ import { KINDS, type Kind } from '../api/contract.js';
 import { Stream, type Connection } from '../api/stream.js';
 import type { Refusal } from '../api/refusal.js';
 import { noteInstant } from './clock.js';
+import { place } from './place.js';
 import { namespace } from './route.js';
-import { key, refusedKey } from './session.js';
+import { key, noteAccepted, refusedKey } from './session.js';
 import { Things, type ThingsOf } from './things.js';
 
 /** Views are drawn anew at most this often, however many events there are. */
 const DRAW_EVERY_MS = 200;
 
-export const connection = signal<Connection>({ state: 'connecting' });
+export const connection = signal<Connection>({ state: 'connecting', since: Date.now() });
 
 /** Names that begin with this are watched: for namespaces with more things than a stream has. */
 export const prefix = signal('');
@@ -43,17 +44,22 @@ export function retryNow(): void {
   stream?.retryNow();
 }
 
-/** Opens the stream, and another one whenever the key, the namespace or the prefix is another. */
+/** Opens the stream when this tab has a place, and another one for another key, namespace or prefix. */
 export function beginLive(): void {
   effect(() => {
     const caller = { key: key.value, namespace: namespace.value };
     const watched = prefix.value;
     if (refusedKey.value !== undefined) return;
     forget();
+    if (place.value !== 'had') {
+      connection.value = { state: 'connecting', since: Date.now() };
+      return;
+    }
     const own = new Stream(caller, watched, {
       connection(now) {
         if (stream !== own) return;
         if (now.state === 'stopped' && now.problem.status === 401) refusedKey.value = now.problem;
+        if (now.state === 'live') noteAccepted();
         connection.value = now;
       },
       event(event) {

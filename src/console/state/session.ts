@@ -11,6 +11,18 @@ export const key = signal(stored());
 /** Why the gateway wants another key; undefined as long as it is content. */
 export const refusedKey = signal<Refused | undefined>(undefined);
 
+/** The key that the gateway accepted last: refused after that, it has expired or was removed. */
+let accepted: string | undefined;
+
+export function noteAccepted(): void {
+  accepted = key.peek();
+}
+
+/** Of the key that is refused now: whether it has worked before. */
+export function wasAccepted(): boolean {
+  return key.value !== '' && key.value === accepted;
+}
+
 export function useKey(text: string): void {
   try {
     if (text === '') sessionStorage.removeItem(STORED_AS);

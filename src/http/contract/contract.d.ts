@@ -2506,8 +2506,9 @@ export interface paths {
          *     in use, at most a few times a second. `id` is the time at the replica: with `Last-Event-ID`, `state` has it as
          *     `gapSince`, and what changed since then is told only as the present state. What is not known within five
          *     seconds is left out of `state`, and follows as `changed`. The stream ends with `reconnect` after `maxMs`, or when
-         *     the replica shuts down. It has at most 10 000 things. They count towards what the streams of one principal may
-         *     watch together at a replica, with `limit` `maxWatchedKeys`: beyond that the answer is 503 `overloaded`, or, where
+         *     the replica shuts down. It has at most 10 000 things: with more of them it begins, or ends, with the event
+         *     `problem`, which is 422 `invalid` with `maxThings`; watch longer prefixes. Things and prefixes count towards what
+         *     the streams of one principal may watch together at a replica, with `limit` `maxWatchedKeys`: beyond that the answer is 503 `overloaded`, or, where
          *     it takes a look at the names first, the event `problem`. That says with `retry` when to come again.
          *
          *     Scope: `read` on each thing that is named; on any thing of a kind for a prefix, which leaves out the names that

@@ -131,8 +131,7 @@ class Streams {
   /** @param stops gets what ends the subscriptions to lists */
   *#begin(asked: Asked, { named, lists }: Wanted, stops: (() => void)[]): Work {
     const { things } = asked;
-    // Each prefix counts as a thing, too.
-    if (!things.take(named.length + countPrefixes(lists))) return;
+    if (!things.take(named.length, countPrefixes(lists))) return;
     for (const thing of named) {
       if (things.isClosed) return;
       this.#watchOne(asked, thing, true);

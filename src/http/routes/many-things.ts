@@ -92,11 +92,12 @@ export class ManyThings {
 
   /**
    * Makes room for so many more things, or fails the stream before any of them costs anything.
-   * @returns whether there is room; call `watch` for each of them
+   * @param prefixes they count in the share, but are nothing that the reader is told of
+   * @returns whether there is room; call `watch` for each of the things
    */
-  take(count: number): boolean {
+  take(count: number, prefixes = 0): boolean {
     if (this.#isClosed) return false;
-    const refused = this.#taken + count > THINGS_MAX ? tooManyThings() : this.#options.share.take(count);
+    const refused = this.#taken + count > THINGS_MAX ? tooManyThings() : this.#options.share.take(count + prefixes);
     if (refused === undefined) this.#taken += count;
     else this.fail(refused);
     return refused === undefined;

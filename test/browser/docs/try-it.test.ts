@@ -4,7 +4,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
 import { makeApiKeys } from '../../support/http/api-keys.js';
 import { eventually } from '../../support/eventually.js';
 import { startReplica, type Replica } from '../../support/start-gateway.js';
-import { startBrowser, violationsOf, type Tab, type TestBrowser } from './browser.js';
+import { violationsOf } from '../chromium.js';
+import { startBrowser, type Tab, type TestBrowser } from './browser.js';
 
 let browser: TestBrowser;
 let replica: Replica;
