@@ -30,7 +30,10 @@
   /** 0 unless the section has all words; a word in a heading counts more than one in the text. */
   function rankOf({ page, title, text }, words) {
     const places = [title, page, text].map((place) => place.toLowerCase());
-    const ranks = words.map((word) => 3 - (places.findIndex((place) => place.includes(word)) + 3) % 4);
+    const ranks = words.map((word) => {
+      const at = places.findIndex((place) => place.includes(word));
+      return at === -1 ? 0 : places.length - at;
+    });
     return ranks.includes(0) ? 0 : ranks.reduce((sum, rank) => sum + rank, 0);
   }
 
