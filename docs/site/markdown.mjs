@@ -16,6 +16,7 @@ export function extend(md, findings) {
   md.core.ruler.push('postern', (/** @type {any} */ state) => {
     const source = posix.normalize(state.env.page.inputPath);
     findings.sections.set(source, sectionsOf(state.tokens));
+    withoutEmptyHeadings(state.tokens);
     for (const token of state.tokens.flatMap((/** @type {any} */ token) => [token, ...(token.children ?? [])])) {
       const attribute = token.type === 'link_open' ? 'href' : 'src';
       const target = token.attrGet(attribute);
@@ -56,6 +57,13 @@ function sectionsOf(tokens) {
     }
   });
   return sections.map(({ text, ...section }) => ({ ...section, text: text.replace(/\s+/g, ' ').trim() }));
+}
+
+/** A cell without text in the first row of a table is no heading to anybody. @param {any[]} tokens */
+function withoutEmptyHeadings(tokens) {
+  tokens.forEach((token, at) => {
+    if (token.type === 'th_open' && tokens[at + 1].content === '') token.tag = tokens[at + 2].tag = 'td';
+  });
 }
 
 /** @param {any} inline */
