@@ -131,7 +131,7 @@ const CONSOLE_ONLY = {
 const restrictedImports = (/** @type {object[]} */ ...patterns) => ['error', { paths: [ENV], patterns }];
 
 export default defineConfig(
-  { ignores: ['dist/', 'coverage/', '.cache/', '.data/', 'src/http/contract/contract.d.ts'] },
+  { ignores: ['dist/', 'site/', 'coverage/', '.cache/', '.data/', 'src/http/contract/contract.d.ts'] },
   {
     files: ['**/*.ts', '**/*.tsx', '**/*.mjs', '**/*.js'],
     extends: [tseslint.configs.recommendedTypeChecked],
@@ -203,7 +203,7 @@ export default defineConfig(
     },
   },
   {
-    files: ['scripts/**/*.mjs', 'test/**/*.mjs', 'examples/*.mjs', '*.js'],
+    files: ['scripts/**/*.mjs', 'test/**/*.mjs', 'examples/*.mjs', 'docs/site/*', '*.js'],
     rules: {
       // Parsed text and foreign errors are checked where they are used; JSDoc is not worth a schema.
       '@typescript-eslint/no-unsafe-argument': 'off',

@@ -18,6 +18,7 @@ const STEPS = [
   { name: 'types of the console', args: [tsc, '--noEmit', '-p', 'src/console'] },
   { name: 'types of the browser tests', args: [tsc, '--noEmit', '-p', 'test/browser/tsconfig.json'] },
   { name: 'types of the scripts', args: [tsc, '-p', 'scripts/tsconfig.json'] },
+  { name: 'types of the site', args: [tsc, '-p', 'docs/site/tsconfig.json'] },
   { name: 'types of the examples', args: [tsc, '-p', 'examples/tsconfig.json'] },
   { name: 'lint, layers, rooms, lengths', args: [bin('eslint', 'bin', 'eslint.js'), '.', '--max-warnings=0'] },
   { name: 'no circles, no crowded folders, no exceptions without need', args: [script('rooms.mjs')] },

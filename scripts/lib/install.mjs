@@ -43,11 +43,13 @@ export function checkNode() {
 /**
  * Runs `npm ci` when there are no packages, or others than package-lock.json says.
  * @param {(line: string) => void} log
+ * @param {string} [folder] where that file is
  */
-export async function installPackages(log) {
-  if (isInstalled()) return;
+export async function installPackages(log, folder = ROOT) {
+  if (isInstalled(folder)) return;
   log('Installing packages (npm ci)');
-  const { problem, output } = await run('npm', ['ci', '--no-audit', '--no-fund'], { timeoutMs: INSTALL_MS, cwd: ROOT });
+  const options = { timeoutMs: INSTALL_MS, cwd: folder };
+  const { problem, output } = await run('npm', ['ci', '--no-audit', '--no-fund'], options);
   if (problem) {
     const lines = output.split('\n').filter((line) => line.startsWith('npm error'));
     throw new Error(`The packages could not be installed (${problem}):\n${lines.slice(0, NPM_LINES).join('\n')}`);
@@ -57,11 +59,12 @@ export async function installPackages(log) {
 /**
  * By what is in the files: a checkout gives package-lock.json a new time, and the packages of whoever runs this are
  * theirs.
+ * @param {string} folder
  */
-function isInstalled() {
-  const file = join(ROOT, 'node_modules', '.package-lock.json'); // npm writes it last
+function isInstalled(folder) {
+  const file = join(folder, 'node_modules', '.package-lock.json'); // npm writes it last
   if (!existsSync(file)) return false;
-  const [{ '': _root, ...locked }, installed] = [join(ROOT, 'package-lock.json'), file].map(
+  const [{ '': _root, ...locked }, installed] = [join(folder, 'package-lock.json'), file].map(
     (path) => JSON.parse(readFileSync(path, 'utf8')).packages,
   );
   const isThere = (/** @type {string} */ path) =>

@@ -13,17 +13,37 @@ const ADDRESS = /127\.0\.0\.1:7070/g;
 
 export interface Page {
   name: string;
+  /** For a shell. */
   blocks: string[];
+  /** In TypeScript. */
+  programs: string[];
 }
 
+/** README.md and the pages in docs/. */
 export async function pages(): Promise<Page[]> {
-  const docs = (await readdir(join(ROOT, 'docs'))).filter((file) => file.endsWith('.md')).sort();
-  return Promise.all(
-    ['README.md', ...docs.map((file) => `docs/${file}`)].map(async (name) => {
-      const text = await readFile(join(ROOT, name), 'utf8');
-      return { name, blocks: [...text.matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map(([, block]) => block as string) };
-    }),
-  );
+  return Promise.all(['README.md', ...(await pagesIn('docs'))].map(pageOf));
+}
+
+/** The pages in docs/recipes/. */
+export async function recipePages(): Promise<Page[]> {
+  return Promise.all((await pagesIn('docs/recipes')).map(pageOf));
+}
+
+async function pagesIn(folder: string): Promise<string[]> {
+  const files = await readdir(join(ROOT, folder));
+  return files
+    .filter((file) => file.endsWith('.md'))
+    .sort()
+    .map((file) => `${folder}/${file}`);
+}
+
+async function pageOf(name: string): Promise<Page> {
+  const text = await readFile(join(ROOT, name), 'utf8');
+  const marked = (language: string): string[] =>
+    [...text.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)]
+      .filter((found) => found[1] === language)
+      .map(([, , block = '']) => block);
+  return { name, blocks: marked('sh'), programs: marked('ts') };
 }
 
 /** Runs the blocks as one script, by a curl that calls a problem a failure, as `-f` does. */
