@@ -53,7 +53,7 @@ export const RECIPES = [
     ],
   },
   {
-    title: 'Configuration, transactions, counters',
+    title: 'Configuration, transactions, runs, counters',
     panels: [
       {
         title: 'Writes of configuration',
@@ -72,6 +72,15 @@ export const RECIPES = [
         about: 'From the creation of a transaction to its decision: all but one in a hundred are faster.',
         unit: 's',
         queries: [[quantile(0.99, 'outcome', 'postern_transaction_seconds'), '{{outcome}} p99']],
+      },
+      {
+        title: 'Runs',
+        about: 'Starts of an occurrence by what they were told, and attempts that were finished as done or failed.',
+        unit: 'ops',
+        queries: [
+          [sum('outcome', rate('postern_run_starts_total')), 'start: {{outcome}}'],
+          [sum('outcome', rate('postern_run_finishes_total')), 'finish: {{outcome}}'],
+        ],
       },
       {
         title: 'Counters',

@@ -37,6 +37,7 @@
  *   <root>/ns/<namespace>/queue-turns/<bb>             its version counts the creations, configurations and
  *                                                      deletions of all queues with that hash (persistent)
  *   <root>/ns/<namespace>/queue-data/<id>              its content: see recipes/queue/paths.ts (persistent)
+ *   <root>/ns/<namespace>/runs/<name>                  the last occurrences of a job, and who runs them (persistent)
  *   <root>/ns/<namespace>/counters/<name>              a counter (persistent)
  *   <root>/ns/<namespace>/counter-marks/<bb>/<hash>    a repeatable operation on a counter (persistent, for some
  *                                                      minutes)
@@ -248,6 +249,14 @@ export class Layout {
 
   queueData(namespace: string, id: string): string {
     return join(this.queueContents(namespace), id);
+  }
+
+  runs(namespace: string): string {
+    return join(this.namespace(namespace), 'runs');
+  }
+
+  run(namespace: string, name: string): string {
+    return join(this.runs(namespace), name);
   }
 
   counters(namespace: string): string {

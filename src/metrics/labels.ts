@@ -13,6 +13,10 @@ export const CONFIG_WRITE_OUTCOMES = ['written', 'repeated', 'refused', 'unknown
 export type ConfigWriteOutcome = (typeof CONFIG_WRITE_OUTCOMES)[number];
 export const TRANSACTION_OUTCOMES = ['committed', 'voted', 'participant-lost', 'deadline', 'requested'] as const;
 
+/** What a start was told. */
+export const RUN_START_OUTCOMES = ['started', 'repeated', 'running', 'done', 'failed'] as const;
+export const RUN_FINISH_OUTCOMES = ['done', 'failed'] as const;
+
 /** What is late under overload. */
 export const LATE = ['event_loop', 'zookeeper'] as const;
 export type Late = (typeof LATE)[number];

@@ -18,6 +18,8 @@ import {
   LATE,
   LIMITS,
   QUEUE_OPS,
+  RUN_FINISH_OUTCOMES,
+  RUN_START_OUTCOMES,
   SET_ASIDE_REASONS,
   TRANSACTION_OUTCOMES,
   WATCH_EVENT_TYPES,
@@ -132,6 +134,16 @@ export const TABLE = {
   leasesAttached: gauge({
     name: 'postern_leases_attached',
     help: 'Lease sessions that this replica has a connection for now.',
+  }),
+  runStartsTotal: counter({
+    name: 'postern_run_starts_total',
+    help: 'Starts of an occurrence, by what they were told: started, started by an earlier try, or that it is running, done or failed.',
+    labels: { outcome: RUN_START_OUTCOMES },
+  }),
+  runFinishesTotal: counter({
+    name: 'postern_run_finishes_total',
+    help: 'Attempts at an occurrence that were finished, by their outcome; those whose lease ended are not in it.',
+    labels: { outcome: RUN_FINISH_OUTCOMES },
   }),
   leaseAttachesTotal: counter({
     name: 'postern_lease_attaches_total',

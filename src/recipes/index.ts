@@ -11,6 +11,7 @@ import { namesRecipe } from './names/recipe.js';
 import { Watched } from './observing/watched.js';
 import { queueRecipe } from './queue/recipe.js';
 import type { Recipe, RecipeOptions } from './recipe.js';
+import { runRecipe } from './run/recipe.js';
 import { transactionRecipe } from './transaction/recipe.js';
 
 export type Recipes = ReturnType<typeof makeRecipes>;
@@ -28,6 +29,7 @@ export function makeRecipes(context: Coordination, options: RecipeOptions) {
     transaction: transactionRecipe(context, options),
     queue: queueRecipe(context, options),
     counter: counterRecipe(context, options),
+    run: runRecipe(context, options),
     names: namesRecipe(context, watched),
     contention: contentionRecipe(context, options),
   } satisfies Record<string, Recipe>;

@@ -29,6 +29,10 @@ const MAX_WATCHED_KEYS = 50_000;
 const REQUEST_TIMEOUT_MS = 10 * SECOND;
 /** Longer than a participant that was told nothing takes to come back and ask. */
 const TRANSACTION_HISTORY_MS = 24 * HOUR;
+/** Two years of a monthly job, a good three months of a daily one. */
+const RUN_OCCURRENCES = 100;
+/** More than a quarter: what is done seldom is not forgotten between two occurrences. */
+const RUN_HISTORY_MS = 100 * 24 * HOUR;
 const MIB = 1_048_576;
 /** Beside what the process needs itself, within the memory that the chart gives it. */
 const MAX_BODY_BYTES_AT_ONCE = 128 * MIB;
@@ -219,6 +223,23 @@ export const LIMITS = {
       sentence: 'How long a transaction can be looked up after its decision.',
     },
     { fallback: TRANSACTION_HISTORY_MS, min: 0, max: 30 * 24 * HOUR, unit: 'ms' },
+  ),
+  runOccurrences: integer(
+    {
+      env: 'POSTERN_RUN_OCCURRENCES',
+      sentence:
+        'How many occurrences of each run are remembered: those that were first started last. One that is forgotten can be started again.',
+    },
+    // Of at most 4 KB each, in one znode of at most 1 MiB.
+    { fallback: RUN_OCCURRENCES, min: 1, max: 200 },
+  ),
+  runHistoryMs: integer(
+    {
+      env: 'POSTERN_RUN_HISTORY_MS',
+      sentence: 'How long a run is remembered, with all its occurrences, after it was last started or finished.',
+    },
+    // No write that was sent before is still on its way then.
+    { fallback: RUN_HISTORY_MS, min: HOUR, max: 400 * 24 * HOUR, unit: 'ms' },
   ),
   maxMessageBytes: integer(
     { env: 'POSTERN_MAX_MESSAGE_BYTES', sentence: 'The largest body of a queue message.' },

@@ -160,6 +160,38 @@ test(
   },
 );
 
+test(
+  'an occurrence that was done, or whose lease ended, is not told to be running from before that (C37, C48)',
+  { timeout: scaled(90_000) },
+  async () => {
+    const [first, second] = [await a.createLease({ ttlMs: LONG_MS }), await a.createLease({ ttlMs: LONG_MS })];
+    const run = (replica: Replica, verb: 'start' | 'finish', lease: LeaseHandle, body: object): Promise<Reply> =>
+      replica.call('POST', `/v1/runs/report/${verb}`, { body, leaseToken: lease.leaseToken });
+    for (const occurrence of ['done-then', 'lost-then'])
+      expect((await run(a, 'start', first, { occurrence })).body).toMatchObject({ started: true });
+    await replace();
+    expect((await run(b, 'finish', first, { occurrence: 'done-then', outcome: 'done' })).status).toBe(200);
+    expect((await b.endLease(first)).status).toBe(204);
+    await expectPast();
+
+    const asked = Promise.all([
+      run(a, 'start', second, { occurrence: 'done-then' }),
+      run(a, 'start', second, { occurrence: 'lost-then' }),
+      a.call('GET', '/v1/runs/report'),
+    ]);
+    let answered = false;
+    void asked.then(() => (answered = true));
+    await throughout('nothing is answered that no quorum knows', () => !answered);
+    ensemble.rejoin(old.id);
+    const [done, lost, shown] = await asked;
+    expect(done.body).toMatchObject({ started: false, state: 'done' });
+    expect(lost.body).toMatchObject({ started: true, attempt: 2 });
+    expect((shown.body as { occurrences: object[] }).occurrences).toContainEqual(
+      expect.objectContaining({ occurrence: 'done-then', state: 'done' }),
+    );
+  },
+);
+
 const pass = (replica: Replica, how: 'enter' | 'leave', name: string, lease: LeaseHandle, waitMs: number) =>
   replica.call('POST', `/v1/double-barriers/${name}/${how}`, {
     body: { waitMs, ...(how === 'enter' && { size: 2 }) },

@@ -44,6 +44,7 @@ export const KINDS = [
   'lease',
   'lock',
   'queue',
+  'run',
   'rwlock',
   'semaphore',
   'status',

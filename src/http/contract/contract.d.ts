@@ -2358,6 +2358,185 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/runs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the runs that are remembered
+         * @description The names, in order, paged. With `Accept: text/event-stream` the answer is the stream of `GET
+         *     /v1/events?watch=run:*` for those names, whatever `limit` and `pageToken` are. Scope: `read` on runs.
+         */
+        get: operations["listRuns"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the run, which all its occurrences share.
+                 * @example report
+                 */
+                name: components["parameters"]["RunName"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Show the occurrences of a run, or wait until one of them changes
+         * @description The occurrences that are remembered, with the last attempt at each: the one that was first started last comes
+         *     first. Of each name the last 100 are remembered (`POSTERN_RUN_OCCURRENCES`), until the name has not changed for
+         *     100 days (`POSTERN_RUN_HISTORY_MS`). A name of which nothing is remembered has none.
+         *
+         *     With `waitMs` and `If-None-Match` the request waits until the run no longer has the state of that ETag: an
+         *     attempt was started or finished, or its lease has ended; 304 if nothing changed in time. With `Accept:
+         *     text/event-stream` the answer is the stream of `GET /v1/runs/{name}/events`. Scope: `read` on runs.
+         */
+        get: operations["showRun"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{name}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the run, which all its occurrences share.
+                 * @example report
+                 */
+                name: components["parameters"]["RunName"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Watch the occurrences of a run
+         * @description A stream of server-sent events: `state` first, and again after changes, with the run as `GET /v1/runs/{name}`
+         *     shows it; `id` is its ETag without the quotes. The stream ends with `reconnect` after `maxMs`, or when the
+         *     replica shuts down. With `Last-Event-ID` it resumes with the current state. Scope: `read` on runs.
+         */
+        get: operations["watchRun"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{name}/start": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the run, which all its occurrences share.
+                 * @example report
+                 */
+                name: components["parameters"]["RunName"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Ask to run an occurrence
+         * @description The answer says whether the caller is to do the work. With `started: true` it has the attempt with that number,
+         *     until it finishes it or its lease ends; nobody else is started for this occurrence meanwhile. With `started:
+         *     false`, `state` says why not: an attempt of somebody else is `running`; the occurrence is `done`; or it has
+         *     `failed`, because as many attempts as it may have were finished as failed or lost with their lease. After
+         *     `done`, nobody is started for this occurrence as long as it is remembered (see `GET /v1/runs/{name}`).
+         *
+         *     If the attempt before was finished as failed, or its lease has ended, the next who asks gets the next attempt,
+         *     with a higher `fencingToken`. Nobody is called for that: with `waitMs`, the request waits while somebody else's
+         *     attempt is running, and is then answered as if it had come at that time; it keeps its lease alive meanwhile.
+         *
+         *     Started again with the same lease and `requestId`, the same attempt is the answer, so simply repeat a request
+         *     whose answer was lost. Send a heartbeat every third of the TTL while the work is done, as for a lock: a caller
+         *     whose lease may have ended has to stop. Scope: `use` on runs.
+         */
+        post: operations["startRun"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{name}/finish": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the run, which all its occurrences share.
+                 * @example report
+                 */
+                name: components["parameters"]["RunName"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Say how an attempt ended
+         * @description `done`: the occurrence is done, and nobody is started for it again. `failed`: the next who asks gets the next
+         *     attempt, if there may be one more; the answer says with `state` whether that is so (`open`) or not (`failed`).
+         *
+         *     Only the lease that has the attempt can finish it, and only while it lives. A caller whose attempt is over, or
+         *     which never had one, is refused with 409 `not-holder`. Repeated with the same outcome after a lost answer, the
+         *     request is answered 200 again, also when the lease has ended meanwhile; with the other outcome it is refused.
+         *     With `fencingToken` only the attempt that has it is meant, and not a later one of the same lease. Scope: `use`
+         *     on runs.
+         */
+        post: operations["finishRun"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{name}/forget": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the run, which all its occurrences share.
+                 * @example report
+                 */
+                name: components["parameters"]["RunName"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Forget an occurrence
+         * @description Afterwards it can be started again, with attempt 1, also when it was done; fencing tokens go on growing. An
+         *     occurrence that is running cannot be forgotten (409 `conflict`): end its lease first. Scope: `admin` on runs.
+         */
+        post: operations["forgetRun"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/counters": {
         parameters: {
             query?: never;
@@ -3775,6 +3954,12 @@ export interface components {
             minLength?: number;
             /** @description The transaction that the problem is about. */
             transactionId?: string;
+            /** @description The occurrence of a run that the problem is about. */
+            occurrence?: string;
+            /** @description The number of the last attempt at that occurrence. */
+            attempt?: number;
+            /** @description How many occurrences of a run are remembered. */
+            maxOccurrences?: number;
             /** @description What this participant voted before. */
             vote?: string;
             /** @description The state of the transaction. */
@@ -4017,6 +4202,92 @@ export interface components {
             /** @description How many claimed messages stayed. */
             claimed: number;
             complete: boolean;
+        };
+        /**
+         * @description Which occurrence it is, in the caller's words: all callers that mean the same one have to write it in the same way,
+         *     such as the time for which it is due. 1 to 128 of the characters `A-Z a-z 0-9 . _ ~ : + -`.
+         */
+        OccurrenceId: string;
+        /**
+         * @description `running`: somebody has the attempt, and its lease lives. `done`, `failed`: for good. `open`: the last attempt has
+         *     failed, or was lost with its lease, and the next who asks gets the next one.
+         * @enum {string}
+         */
+        RunState: "running" | "done" | "failed" | "open";
+        /** @description Who has or had the last attempt. */
+        RunnerOfRun: {
+            leaseId: components["schemas"]["LeaseId"];
+            principal: string;
+            label: string;
+        };
+        Attempt: {
+            occurrence: components["schemas"]["OccurrenceId"];
+            /** @description The number of the last attempt, from 1. */
+            attempt: number;
+            maxAttempts: components["schemas"]["MaxAttempts"];
+        };
+        /** @description How many attempts the occurrence may have, as its first start said. */
+        MaxAttempts: number;
+        Occurrence: components["schemas"]["Attempt"] & {
+            state: components["schemas"]["RunState"];
+            fencingToken: components["schemas"]["FencingToken"];
+            by: components["schemas"]["RunnerOfRun"];
+            startedAt: components["schemas"]["Instant"];
+            /** @description When the last attempt was finished; missing while it is not, and when it was lost. */
+            endedAt?: components["schemas"]["Instant"];
+            note?: string;
+        };
+        Run: {
+            name: components["schemas"]["Name"];
+            occurrences: components["schemas"]["Occurrence"][];
+        };
+        RunList: {
+            items: {
+                name: components["schemas"]["Name"];
+            }[];
+            nextPageToken?: string;
+        };
+        StartRunRequest: {
+            occurrence: components["schemas"]["OccurrenceId"];
+            /**
+             * @description How many attempts the occurrence may have; default 3. Counts when it is started for the first time, not later.
+             * @default 3
+             */
+            maxAttempts: number;
+            /** @default 0 */
+            waitMs: components["schemas"]["WaitMs"];
+            requestId?: components["schemas"]["RequestId"];
+        };
+        RunStart: components["schemas"]["StartedRun"] | components["schemas"]["RefusedRun"];
+        StartedRun: components["schemas"]["Attempt"] & {
+            /** @constant */
+            started: true;
+            fencingToken: components["schemas"]["FencingToken"];
+            requestId: string;
+            leaseId: components["schemas"]["LeaseId"];
+            ttlMs: components["schemas"]["TtlMs"];
+            expiresAt: components["schemas"]["Instant"];
+        };
+        RefusedRun: components["schemas"]["Attempt"] & {
+            /** @constant */
+            started: false;
+            /** @enum {string} */
+            state: "running" | "done" | "failed";
+            by: components["schemas"]["RunnerOfRun"];
+            /** @description When the attempt was finished; if it is running or was lost, when it was started. */
+            at: components["schemas"]["Instant"];
+            note?: string;
+        };
+        FinishRunRequest: {
+            occurrence: components["schemas"]["OccurrenceId"];
+            /** @enum {string} */
+            outcome: "done" | "failed";
+            /** @description For humans; shown with the occurrence. */
+            note?: string;
+            fencingToken?: components["schemas"]["FencingToken"];
+        };
+        ForgetRunRequest: {
+            occurrence: components["schemas"]["OccurrenceId"];
         };
         AcquireReadWriteLockRequest: {
             mode: components["schemas"]["ReadWriteMode"];
@@ -4666,6 +4937,34 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
+        /**
+         * @description `conflict`: all occurrences of this run that are remembered (`maxOccurrences`) are running, so none can be
+         *     forgotten for a new one; or the znode of the run holds something else (not `retryable`). `too-many-names`: the
+         *     namespace has reached the limit of runs (`maxNames`). Nothing was done.
+         */
+        NoRoomForRun: {
+            headers: {
+                "Trace-Id": components["headers"]["TraceId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /**
+         * @description `not-holder`: the lease has no running attempt at this occurrence, under that `fencingToken` if one was given:
+         *     it was finished with the other outcome, or somebody else has the occurrence now, or it is forgotten. `conflict`:
+         *     the znode of the run holds something else. Nothing was done.
+         */
+        NotRunning: {
+            headers: {
+                "Trace-Id": components["headers"]["TraceId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
     };
     parameters: {
         /**
@@ -4804,6 +5103,11 @@ export interface components {
         PriorityQuery: components["schemas"]["Priority"];
         /** @description The same as `delayMs` of a pushed message. */
         DelayMsQuery: components["schemas"]["DelayMs"];
+        /**
+         * @description The name of the run, which all its occurrences share.
+         * @example report
+         */
+        RunName: components["schemas"]["Name"];
         /**
          * @description The name of the counter.
          * @example visits
@@ -10465,6 +10769,389 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    listRuns: {
+        parameters: {
+            query?: {
+                /** @description The largest number of items on a page. */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description The `nextPageToken` of the previous page. Continue for as long as there is one: a page may have fewer items than
+                 *     `limit`, or none at all, if many names that are not in use had to be skipped, or if what it shows or had to read
+                 *     is large.
+                 */
+                pageToken?: components["parameters"]["PageToken"];
+                /**
+                 * @description Only names that begin with this.
+                 * @example back
+                 */
+                prefix?: components["parameters"]["Prefix"];
+                /**
+                 * @description `latest`, for one name, key, id or lease, shows everything that was acknowledged before the request was sent (it
+                 *     is linearizable). A list may be behind for the seconds in which a leader of the ensemble has been replaced and
+                 *     has not noticed. `stale` shows what the nearest server knows, and puts no load on the rest of the ensemble.
+                 */
+                consistency?: components["parameters"]["Consistency"];
+                /**
+                 * @description How long the stream may last, in milliseconds. The default and the maximum are the replica's longest wait (55
+                 *     000 unless set otherwise).
+                 * @example 30000
+                 */
+                maxMs?: components["parameters"]["MaxMs"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /** @description The `id` of the last event you saw; the stream resumes with the current state. */
+                "Last-Event-ID"?: components["parameters"]["LastEventId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One page of names. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "name": "report"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["RunList"];
+                    "text/event-stream": components["schemas"]["EventStream"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    showRun: {
+        parameters: {
+            query?: {
+                /**
+                 * @description How long to wait for a change, in milliseconds.
+                 * @example 30000
+                 */
+                waitMs?: components["parameters"]["WaitMsQuery"];
+                /**
+                 * @description `latest`, for one name, key, id or lease, shows everything that was acknowledged before the request was sent (it
+                 *     is linearizable). A list may be behind for the seconds in which a leader of the ensemble has been replaced and
+                 *     has not noticed. `stale` shows what the nearest server knows, and puts no load on the rest of the ensemble.
+                 */
+                consistency?: components["parameters"]["Consistency"];
+                /**
+                 * @description How long the stream may last, in milliseconds. The default and the maximum are the replica's longest wait (55
+                 *     000 unless set otherwise).
+                 * @example 30000
+                 */
+                maxMs?: components["parameters"]["MaxMs"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /**
+                 * @description The ETag you have, or several of them. As long as the state still has one of these, the answer is 304.
+                 * @example "4294967312"
+                 */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+                /** @description The `id` of the last event you saw; the stream resumes with the current state. */
+                "Last-Event-ID"?: components["parameters"]["LastEventId"];
+            };
+            path: {
+                /**
+                 * @description The name of the run, which all its occurrences share.
+                 * @example report
+                 */
+                name: components["parameters"]["RunName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The run. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "name": "report",
+                     *       "occurrences": [
+                     *         {
+                     *           "occurrence": "2026-01-31T03:00Z",
+                     *           "state": "done",
+                     *           "attempt": 1,
+                     *           "maxAttempts": 3,
+                     *           "fencingToken": 4294967312,
+                     *           "by": {
+                     *             "leaseId": "7d0a3f6c5b1e4d2f9a8b7c6d5e4f3a2b",
+                     *             "principal": "anonymous",
+                     *             "label": "host-2"
+                     *           },
+                     *           "startedAt": "2026-01-31T03:00:00.120Z",
+                     *           "endedAt": "2026-01-31T03:00:41.007Z",
+                     *           "note": "1 204 lines"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Run"];
+                    "text/event-stream": components["schemas"]["EventStream"];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    watchRun: {
+        parameters: {
+            query?: {
+                /**
+                 * @description How long the stream may last, in milliseconds. The default and the maximum are the replica's longest wait (55
+                 *     000 unless set otherwise).
+                 * @example 30000
+                 */
+                maxMs?: components["parameters"]["MaxMs"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /** @description The `id` of the last event you saw; the stream resumes with the current state. */
+                "Last-Event-ID"?: components["parameters"]["LastEventId"];
+            };
+            path: {
+                /**
+                 * @description The name of the run, which all its occurrences share.
+                 * @example report
+                 */
+                name: components["parameters"]["RunName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["Events"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    startRun: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description The token of the lease for which this request is made. Without it the answer is 400 `lease-token-required`. */
+                "Lease-Token": components["parameters"]["LeaseTokenHeader"];
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /** @description Means the same as `requestId` in the body; one of the two is enough. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The name of the run, which all its occurrences share.
+                 * @example report
+                 */
+                name: components["parameters"]["RunName"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "occurrence": "2026-01-31T03:00Z",
+                 *       "maxAttempts": 3
+                 *     }
+                 */
+                "application/json": components["schemas"]["StartRunRequest"];
+            };
+        };
+        responses: {
+            /** @description Whether the caller is to do the work. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunStart"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            409: components["responses"]["NoRoomForRun"];
+            410: components["responses"]["LeaseExpired"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    finishRun: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description The token of the lease for which this request is made. Without it the answer is 400 `lease-token-required`. */
+                "Lease-Token": components["parameters"]["LeaseTokenHeader"];
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the run, which all its occurrences share.
+                 * @example report
+                 */
+                name: components["parameters"]["RunName"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "occurrence": "2026-01-31T03:00Z",
+                 *       "outcome": "done",
+                 *       "note": "1 204 lines"
+                 *     }
+                 */
+                "application/json": components["schemas"]["FinishRunRequest"];
+            };
+        };
+        responses: {
+            /** @description The occurrence as it is now. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Occurrence"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            409: components["responses"]["NotRunning"];
+            410: components["responses"]["LeaseExpired"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    forgetRun: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the run, which all its occurrences share.
+                 * @example report
+                 */
+                name: components["parameters"]["RunName"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "occurrence": "2026-01-31T03:00Z"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ForgetRunRequest"];
+            };
+        };
+        responses: {
+            204: components["responses"]["Done"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     listCounters: {
         parameters: {
             query?: {
@@ -10855,8 +11542,8 @@ export interface operations {
             query: {
                 /**
                  * @description What to watch, separated by commas: `kind:name`, or `kind:prefix*` for all names that begin so. The kinds are
-                 *     `lock`, `rwlock`, `semaphore`, `election`, `group`, `barrier`, `double-barrier`, `queue`, `counter` and
-                 *     `config`. At most 256 entries; what is given twice, or covered by a shorter prefix, is watched once.
+                 *     `lock`, `rwlock`, `semaphore`, `election`, `group`, `barrier`, `double-barrier`, `queue`, `run`,
+                 *     `counter` and `config`. At most 256 entries; what is given twice, or covered by a shorter prefix, is watched once.
                  * @example lock:backup,election:*,config:app/*
                  */
                 watch: string;

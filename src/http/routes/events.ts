@@ -69,6 +69,7 @@ const LISTS: Readonly<Record<string, string>> = {
   listDoubleBarriers: 'double-barrier',
   listQueues: 'queue',
   listCounters: 'counter',
+  listRuns: 'run',
 };
 
 export function eventRoutes(building: Building): Routes {

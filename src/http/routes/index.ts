@@ -12,6 +12,7 @@ import { leaseRoutes } from './leases.js';
 import { lockRoutes } from './locks.js';
 import { operationsRoutes } from './operations.js';
 import { queueRoutes } from './queues.js';
+import { runRoutes } from './runs.js';
 import type { RouteFactory, Serving } from './shared/serving.js';
 import { transactionRoutes } from './transactions.js';
 
@@ -28,6 +29,7 @@ const FACTORIES: readonly RouteFactory[] = [
   queueRoutes,
   counterRoutes,
   doubleBarrierRoutes,
+  runRoutes,
   eventRoutes,
 ];
 
