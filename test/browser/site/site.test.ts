@@ -8,7 +8,8 @@ import type { BrowserContextOptions, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { eventually } from '../../support/eventually.js';
 import { timing } from '../../support/timing.js';
-import { overflowOf, startBrowser, violationsOf, type TestBrowser } from '../docs/browser.js';
+import { overflowOf, violationsOf } from '../chromium.js';
+import { startBrowser, type TestBrowser } from '../docs/browser.js';
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
 const DISK = 'null'; // the origin of every file
