@@ -98,6 +98,7 @@ describe('requests per second', () => {
       'acknowledgeMessages',
       'endLease',
       'extendClaims',
+      'finishRun',
       'heartbeatLease',
       'heartbeatLeases',
       'leaveDoubleBarrier',
