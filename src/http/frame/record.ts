@@ -20,7 +20,7 @@ const UNMATCHED = 'unmatched';
 const QUIET_OPERATIONS = new Set(['health', 'readiness', 'metrics']);
 const NEEDS_NO_ESCAPE = /^[\w.~/-]*$/;
 /** Members of bodies and queries that describe an administrative act. None of them is secret. */
-const ADMINISTRATIVE = ['holdId', 'graceMs', 'reason', 'to', 'max', 'force'] as const;
+const ADMINISTRATIVE = ['holdId', 'graceMs', 'reason', 'to', 'max', 'force', 'occurrence'] as const;
 
 export interface Recorders {
   /** For the line of each request. */

@@ -18,7 +18,7 @@ interface Act {
 }
 
 /** What stands in a body or a query, not in a path. */
-const ASKED_MEMBERS = ['graceMs', 'reason', 'to', 'force'];
+const ASKED_MEMBERS = ['graceMs', 'reason', 'to', 'force', 'occurrence'];
 
 /** By operation. */
 function actsOn(leaseId: string, transactionId: string): Record<string, Act> {
@@ -64,6 +64,12 @@ function actsOn(leaseId: string, transactionId: string): Record<string, Act> {
     },
     purgeQueue: { method: 'POST', path: '/v1/queues/full/purge', says: { kind: 'queue', name: 'full' } },
     deleteQueue: { method: 'DELETE', path: '/v1/queues/full?force=true', says: { name: 'full', force: true } },
+    forgetRun: {
+      method: 'POST',
+      path: '/v1/runs/report/forget',
+      body: { occurrence: 'noon' },
+      says: { kind: 'run', name: 'report', occurrence: 'noon' },
+    },
     endLeaseById: {
       method: 'DELETE',
       path: `/v1/leases/${leaseId}`,
@@ -89,6 +95,13 @@ test('an administrative act is one line in the log, allowed or refused', async (
   })) as { transactionId: string };
   for (const queue of ['full', 'dead'])
     await worker.expect(201, 'POST', `/v1/queues/${queue}/messages`, { body: { messages: [{ body: 1 }] } });
+
+  const attempt = { body: { occurrence: 'noon' }, leaseToken: lease.leaseToken };
+  await worker.expect(200, 'POST', '/v1/runs/report/start', attempt);
+  await worker.expect(200, 'POST', '/v1/runs/report/finish', {
+    ...attempt,
+    body: { ...attempt.body, outcome: 'done' },
+  });
 
   const acts = actsOn(lease.leaseId, transactionId);
   const administrative = openApi().operations.filter(({ source }) =>
