@@ -48,6 +48,7 @@ export async function liveADay(
   await useElection(day);
   await useBarriers(day);
   await useGroup(day);
+  await useRun(day);
   await useConfiguration(day);
   await useTransaction(day);
   await useQueue(day);
@@ -165,6 +166,15 @@ async function useGroup({ ask, get, watch, me, kept }: Day): Promise<void> {
   await watch(`${group}/events`);
   for (const path of ['/v1/groups', group, `${group}/members`, `${group}/shares?of=4`]) await get(path);
   await ask('DELETE', `${group}/members/m`, me);
+}
+
+async function useRun({ ask, get, watch, me, kept }: Day): Promise<void> {
+  const run = '/v1/runs/thing';
+  await ask('POST', `${run}/start`, me, { occurrence: 'noon' });
+  await watch(`${run}/events`);
+  for (const path of ['/v1/runs', run]) await get(path);
+  await ask('POST', `${run}/finish`, me, { occurrence: 'noon', outcome: 'done', note: kept.data });
+  await ask('POST', `${run}/forget`, undefined, { occurrence: 'noon' });
 }
 
 async function useConfiguration({ ask, get, watch, kept }: Day): Promise<void> {

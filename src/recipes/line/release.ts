@@ -87,7 +87,7 @@ export async function release(
       if (holdId === undefined) return await releasing.byRequestId(session);
       return hold !== undefined && (await releasing.byHoldId(hold, session));
     } catch (error) {
-      everMaybeApplied ||= mayBeApplied(error);
+      everMaybeApplied ||= releasing.hasDeleted && mayBeApplied(error);
       throw error;
     }
   };
@@ -99,6 +99,8 @@ export async function release(
 }
 
 class Releasing {
+  /** Whether a deletion was sent; what came before that releases nothing. */
+  hasDeleted = false;
   readonly #context: Coordination;
   readonly #kind: Kind;
   readonly #directory: string;
@@ -201,6 +203,7 @@ class Releasing {
     const { granted, lines, metrics, freeLines } = this.#context;
     const { contender, known } = removal;
     const path = this.#path(contender);
+    this.hasDeleted = true;
     const line = lines.peek(this.#directory);
     const waiting = line?.waiters.get(contender.name);
     const next = known === undefined ? undefined : line?.waiterBehind(contender);

@@ -177,6 +177,15 @@ test('a release whose answer was lost answers as the first try would have (C7)',
   await lost;
 });
 
+test('a release of nothing says so, also where the answer to its fence was lost (C7)', async () => {
+  await using cuttable = await startCuttable({ root: freshRoot() });
+  const { replica: a, proxy } = cuttable;
+  const me = await a.createLease({ ttlMs: TTL_MS });
+  const lost = proxy.loseReply(SET_DATA);
+  expect((await a.release('never-held', me, { requestId: 'never' })).body).toMatchObject({ code: 'not-holder' });
+  await lost;
+});
+
 test('a holdId, which everybody can read, releases nothing without the lease that it belongs to (C8)', async () => {
   await using pair = await startPair();
   await using witness = await Witness.start(pair.root);
