@@ -1,8 +1,11 @@
 /** Programs in TypeScript that the pages show, compiled against the package as those of its users are. */
-import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { execFile } from 'node:child_process';
+import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { execPath } from 'node:process';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import ts from 'typescript';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -32,10 +35,16 @@ export async function compile(programs: ReadonlyMap<string, string>): Promise<Co
   await mkdir(join(folder, 'node_modules'));
   await symlink(ROOT, join(folder, 'node_modules', 'postern'));
   await symlink(join(ROOT, 'node_modules', '@types'), join(folder, 'node_modules', '@types'));
+  const types = join(folder, 'types');
+  await declareClient(types);
   for (const [name, text] of programs) await writeFile(pathOf(name, 'mts'), text);
   const program = ts.createProgram(
     [...programs.keys()].map((name) => pathOf(name, 'mts')),
-    { ...OPTIONS, typeRoots: [join(folder, 'node_modules', '@types')] },
+    {
+      ...OPTIONS,
+      typeRoots: [join(folder, 'node_modules', '@types')],
+      paths: { 'postern/client': [join(types, 'client', 'index.d.ts')] },
+    },
   );
   const found = [...ts.getPreEmitDiagnostics(program), ...program.emit().diagnostics];
   return {
@@ -47,4 +56,13 @@ export async function compile(programs: ReadonlyMap<string, string>): Promise<Co
     fileOf: (name) => pathOf(name, 'mjs'),
     [Symbol.asyncDispose]: () => rm(folder, { recursive: true, force: true }),
   };
+}
+
+/** The types of the client as the package has them, which the build for the tests leaves out. */
+async function declareClient(folder: string): Promise<void> {
+  const tsc = join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc');
+  await promisify(execFile)(execPath, [tsc, '-p', join(ROOT, 'tsconfig.client.json'), '--outDir', folder]);
+  const contract = join('http', 'contract', 'contract.d.ts');
+  await mkdir(join(folder, 'http', 'contract'), { recursive: true });
+  await cp(join(ROOT, 'src', contract), join(folder, contract));
 }
