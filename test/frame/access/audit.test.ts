@@ -5,7 +5,8 @@
 import { randomBytes } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { openApi } from '../../../src/http/contract/openapi.js';
-import { makeApiKeys } from '../../support/http/api-keys.js';
+import { makeApiKeys, type KeyedClient } from '../../support/http/api-keys.js';
+import type { LeaseHandle } from '../../support/http/client.js';
 import { runLog } from '../../support/run-log.js';
 import { startPair } from '../../support/start-gateway.js';
 
@@ -78,12 +79,8 @@ function actsOn(leaseId: string, transactionId: string): Record<string, Act> {
   };
 }
 
-test('an administrative act is one line in the log, allowed or refused', async () => {
-  await using keys = await makeApiKeys({ ops: '*', worker: { default: ['read', 'use'] } });
-  // Whoever turns the log down does not mean these lines.
-  await using pair = await startPair({ settings: { POSTERN_AUTH_FILE: keys.file, POSTERN_LOG_LEVEL: 'warn' } });
-  await using ops = keys.as('ops', pair.a.url);
-  await using worker = keys.as('worker', pair.b.url);
+/** Does what the acts are about. */
+async function prepare(ops: KeyedClient, worker: KeyedClient): Promise<{ lease: LeaseHandle; transactionId: string }> {
   const lease = await worker.createLease();
   for (const path of ['locks/held', 'rwlocks/held', 'semaphores/held']) {
     const body = { ...(path.startsWith('rw') && { mode: 'write' }), ...(path.startsWith('sem') && { limit: 1 }) };
@@ -102,7 +99,16 @@ test('an administrative act is one line in the log, allowed or refused', async (
     ...attempt,
     body: { ...attempt.body, outcome: 'done' },
   });
+  return { lease, transactionId };
+}
 
+test('an administrative act is one line in the log, allowed or refused', async () => {
+  await using keys = await makeApiKeys({ ops: '*', worker: { default: ['read', 'use'] } });
+  // Whoever turns the log down does not mean these lines.
+  await using pair = await startPair({ settings: { POSTERN_AUTH_FILE: keys.file, POSTERN_LOG_LEVEL: 'warn' } });
+  await using ops = keys.as('ops', pair.a.url);
+  await using worker = keys.as('worker', pair.b.url);
+  const { lease, transactionId } = await prepare(ops, worker);
   const acts = actsOn(lease.leaseId, transactionId);
   const administrative = openApi().operations.filter(({ source }) =>
     /Scope: [^.]*`admin`/.test(source.description ?? ''),
