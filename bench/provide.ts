@@ -9,8 +9,11 @@ import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const ETCD = 'v3.7.3';
+/** Of the line whose licence is still an open one. */
+const CONSUL = 'v1.14.11';
 const CURATOR = '5.9.0';
 const KAZOO = '2.11.0';
+const TERRAFORM = 'v1.5.7';
 /** With the libraries that a bare system lacks. */
 const DEBIAN_PACKAGES = [
   'redis-server',
@@ -38,10 +41,11 @@ export interface Program {
   readonly env: NodeJS.ProcessEnv;
 }
 
-export type PeerName = 'etcd' | 'curator' | 'kazoo' | 'redis' | 'webdis' | 'beanstalkd';
+export type PeerName = 'etcd' | 'consul' | 'curator' | 'kazoo' | 'redis' | 'webdis' | 'beanstalkd';
 
 export const PEERS: Record<PeerName, () => Promise<Program>> = {
   etcd: once(etcd),
+  consul: once(consul),
   curator: once(curator),
   kazoo: once(kazoo),
   redis: once(() => debianProgram('redis-server')),
@@ -60,11 +64,24 @@ async function etcd(): Promise<Program> {
       join(made, 'go.mod'),
       `module bench/etcd\n\ngo 1.25\n\nrequire go.etcd.io/etcd/server/v3 ${ETCD}\n`,
     );
-    const options = { cwd: made, env: { ...process.env, CGO_ENABLED: '0', GOFLAGS: '-buildvcs=false' } };
-    await must('go', ['mod', 'tidy'], options);
-    await must('go', ['build', '-ldflags=-s -w', '-o', 'etcd', '.'], options);
+    await must('go', ['mod', 'tidy'], inGo(made));
+    await must('go', ['build', '-ldflags=-s -w', '-o', 'etcd', '.'], inGo(made));
   });
   return { version: ETCD, command: join(dir, 'etcd'), args: [], env: process.env };
+}
+
+async function consul(): Promise<Program> {
+  const module = 'github.com/hashicorp/consul';
+  const dir = await provide(`consul-${CONSUL}`, async (made) => {
+    await writeFile(join(made, 'go.mod'), 'module bench/consul\n\ngo 1.25\n');
+    await must('go', ['get', `${module}@${CONSUL}`], inGo(made));
+    await must('go', ['build', '-ldflags=-s -w', '-o', 'consul', module], inGo(made));
+  });
+  return { version: CONSUL, command: join(dir, 'consul'), args: [], env: process.env };
+}
+
+function inGo(cwd: string) {
+  return { cwd, env: { ...process.env, CGO_ENABLED: '0', GOFLAGS: '-buildvcs=false' } };
 }
 
 async function curator(): Promise<Program> {
@@ -163,6 +180,15 @@ export async function provide(name: string, fill: (dir: string) => Promise<unkno
     await rm(made, { recursive: true, force: true });
   }
   return dir;
+}
+
+/** The last version with an open licence. @returns the program */
+export async function terraform(): Promise<string> {
+  const dir = await provide(`terraform-${TERRAFORM}`, async (made) => {
+    const env = { ...process.env, CGO_ENABLED: '0', GOFLAGS: '-buildvcs=false', GOBIN: made };
+    await must('go', ['install', `github.com/hashicorp/terraform@${TERRAFORM}`], { env });
+  });
+  return join(dir, 'terraform');
 }
 
 /** @throws with the end of what it said */

@@ -15,6 +15,7 @@ import {
   makeApiKey,
   ROOT,
   startBeanstalkd,
+  startConsul,
   startEtcd,
   startPlainServer,
   startPostern,
@@ -139,6 +140,8 @@ export class Round {
         return { port: this.zookeeper.port, pids: {} };
       case 'etcd':
         return own(await startEtcd(core, this.#options.onDisk));
+      case 'consul':
+        return own(await startConsul(core, this.#options.onDisk));
       case 'webdis':
         return own(await startWebdis(core));
       case 'redis':

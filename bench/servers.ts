@@ -150,6 +150,42 @@ export async function startEtcd(core: number | undefined, onDisk = false): Promi
   return { port, pids: { store: child.pid as number }, stop: () => endAndRemove(child, dir) };
 }
 
+/** One server that writes its log before it answers, as the others do (its mode for development would not). */
+export async function startConsul(core: number | undefined, onDisk = false): Promise<Server> {
+  const { command, env } = await PEERS.consul();
+  const dir = await freshDirectory(onDisk);
+  const port = await freePort();
+  const config = {
+    server: true,
+    bootstrap_expect: 1,
+    node_name: 'bench',
+    data_dir: join(dir, 'data'),
+    bind_addr: '127.0.0.1',
+    client_addr: '127.0.0.1',
+    ports: {
+      http: port,
+      server: await freePort(),
+      serf_lan: await freePort(),
+      serf_wan: -1,
+      dns: -1,
+      grpc: -1,
+      grpc_tls: -1,
+    },
+    performance: { raft_multiplier: 1 },
+    limits: { http_max_conns_per_client: 1_000 },
+    disable_update_check: true,
+    log_level: 'ERR',
+  };
+  const file = join(dir, 'consul.json');
+  await writeFile(file, JSON.stringify(config));
+  const log = openSync(join(dir, 'log'), 'a');
+  const child = spawnOn(core, command, ['agent', '-config-file', file], { env, stdio: ['ignore', log, log] });
+  const registered = async (): Promise<boolean> =>
+    (await (await fetch(`http://127.0.0.1:${port}/v1/catalog/node/bench`)).text()).includes('"bench"');
+  await untilReady('consul', registered, child);
+  return { port, pids: { store: child.pid as number }, stop: () => endAndRemove(child, dir) };
+}
+
 export async function startRedis(core: number | undefined): Promise<Server> {
   const { command, env } = await PEERS.redis();
   const dir = await freshDirectory();

@@ -46,7 +46,7 @@ export const WORKLOADS: readonly Workload[] = [
     id: 'L1',
     title: 'acquire and release, 64 clients on 64 locks',
     unit: 'pairs',
-    systems: ['postern', 'baseline', 'etcd', 'zookeeper', 'zookeeper-listing', 'curator', 'kazoo', 'webdis'],
+    systems: ['postern', 'baseline', 'etcd', 'consul', 'zookeeper', 'zookeeper-listing', 'curator', 'kazoo', 'webdis'],
     job: { ...LOCK, clients: 64, things: 64 },
   },
   {
@@ -70,21 +70,21 @@ export const WORKLOADS: readonly Workload[] = [
     id: 'C1',
     title: 'one lock, 64 contenders',
     unit: 'hand-offs',
-    systems: ['postern', 'baseline', 'etcd', 'zookeeper-listing', 'curator'],
+    systems: ['postern', 'baseline', 'etcd', 'consul', 'zookeeper-listing', 'curator'],
     job: { ...LOCK, clients: 64, things: 1 },
   },
   {
     id: 'C2',
     title: 'one lock, 8 contenders',
     unit: 'hand-offs',
-    systems: ['postern', 'baseline', 'etcd', 'zookeeper-listing', 'curator'],
+    systems: ['postern', 'baseline', 'etcd', 'consul', 'zookeeper-listing', 'curator'],
     job: { ...LOCK, clients: 8, things: 1 },
   },
   {
     id: 'C2-hold',
     title: 'one lock, 4 contenders that hold it for 10 ms',
     unit: 'hand-offs',
-    systems: ['postern', 'baseline', 'etcd', 'zookeeper-listing', 'curator'],
+    systems: ['postern', 'baseline', 'etcd', 'consul', 'zookeeper-listing', 'curator'],
     job: { ...LOCK, clients: 4, things: 1, holdMs: 10 },
   },
   {
@@ -155,7 +155,13 @@ export const WORKLOADS: readonly Workload[] = [
     unit: 'waiters',
     systems: ['postern', 'etcd'],
     job: { scenario: 'waiting', clients: 1, things: 10_000 },
-    ownReplica: { POSTERN_MAX_WAIT_MS: '600000', POSTERN_MAX_WAITS_PER_PRINCIPAL: '20000' },
+    ownReplica: {
+      POSTERN_MAX_WAIT_MS: '600000',
+      POSTERN_MAX_WAITS_PER_PRINCIPAL: '20000',
+      // The default depends on how many descriptors a process may have here.
+      POSTERN_MAX_CONNECTIONS: '11000',
+      POSTERN_MAX_ATTACHED: '1000',
+    },
   },
   // Last: the messages stay in ZooKeeper.
   {

@@ -2,20 +2,17 @@
 //
 //   0 3 * * *  node /opt/nightly.mjs
 //
-// The lock keeps the machines apart, and a key records that the job is done. The key is written only while the lock is
-// held, so a machine that was asleep meanwhile records nothing. If a run dies, the next machine in line repeats it.
+// Of all machines that ask for this day, one does the work; the others wait, and the next one does it if that fails or
+// its machine dies. The signal aborts before another machine may begin, and a day that is done is not done again.
 import { hostname } from 'node:os';
 import { Postern } from 'postern/client';
 
-const day = process.argv[2] ?? new Date().toISOString().slice(0, 10);
+const occurrence = process.argv[2] ?? new Date().toISOString().slice(0, 10);
 const postern = new Postern({ urls: [process.env.POSTERN_URL ?? 'http://127.0.0.1:7070'], label: hostname() });
 try {
-  await postern.lock('nightly').using({ waitMs: 60_000 }, async (hold) => {
-    if ((await postern.config.get(`nightly/${day}`)) !== undefined) return console.log(`${day} is done`);
-    await work(hold.signal);
-    await postern.config.put(`nightly/${day}`, { by: hostname() }, { ifAbsent: true, guard: hold });
-    console.log(`${day} done here`);
-  });
+  const told = await postern.run('nightly').once({ occurrence, waitMs: 60_000 }, ({ signal }) => work(signal));
+  if (told.started) console.log(`${occurrence} done here`);
+  else console.log(`${occurrence} is ${told.state} at ${told.by.label}`);
 } finally {
   await postern.close();
 }
@@ -23,5 +20,5 @@ try {
 async function work(signal) {
   // Pass the signal to what the job does: fetch(url, { signal }), spawn(command, { signal }) …
   signal.throwIfAborted();
-  console.log(`working for ${day}`);
+  console.log(`working for ${occurrence}`);
 }

@@ -32,7 +32,14 @@ const SHOWN: Record<string, { blocks: readonly RegExp[]; program: RegExp }> = {
     program: /^leads with http:\/\/10\.0\.0\.7:8080 in term \d+$/,
   },
   group: {
-    blocks: [/"member":"worker-7"/, /"parts":\[0,1,/, /304/, /10\.0\.0\.7:8080/],
+    blocks: [
+      /"member":"worker-7"/,
+      /"parts":\[0,1,/,
+      /304/,
+      /"number":\d+/,
+      /"messages":\[\{[^\]]*"reload":"rates"/,
+      /10\.0\.0\.7:8080/,
+    ],
     program: /^my parts: \[\s+0,\s+1,[\s\S]*15\s+\]\n1 there$/,
   },
   leases: {
@@ -49,6 +56,10 @@ const SHOWN: Record<string, { blocks: readonly RegExp[]; program: RegExp }> = {
     ],
     program: /^deployed under fencing token \d+$/,
   },
+  pools: {
+    blocks: [/"id":"0"/, /"address":"10.0.0.3"/, /^204$/m, /worker number \d/, /workers +1024/, /"heldCount"/],
+    program: /^worker number 0$/,
+  },
   queue: {
     blocks: [/"now.png"[^]*"later.png"/, /"now.png"/, /"status":200/, /"depth":1/, /printing to: ada, delivery 1/],
     program: /^sent \{ to: 'ada' \} delivery 1$/,
@@ -56,6 +67,41 @@ const SHOWN: Record<string, { blocks: readonly RegExp[]; program: RegExp }> = {
   'read-write-lock': {
     blocks: [/"held":true/, /"mode":"read"/, /"held":true/, /writing\nreading/],
     program: /^the catalogue has 3 entries$/,
+  },
+  reservations: {
+    blocks: [
+      /"reservation":\{"owner":"ann"/,
+      /"reservedUntil":"[^"]+"/,
+      /"reservedUntil":"[^"]+"/,
+      /staging +\S+ +ann +release 4.2/,
+      /reserved until/,
+    ],
+    program: /^reserved under a fencing token: true$/,
+  },
+  runs: {
+    blocks: [
+      /"started":false.*"state":"running".*"label":"ada"/,
+      /"state":"open".*"note":"no disk"/,
+      /"started":true.*"attempt":2/,
+      /"started":true/,
+      /"started":false.*"state":"running".*"label":"ada"/,
+      /"name":"invoices","occurrences":\[\{.*"state":"running"/,
+      /cleaning up, attempt 1 at \S+Z/,
+      /sending statements/,
+      /"state": "done"/,
+    ],
+    program: /^the lines of \S+, under fencing token \d+$/,
+  },
+  schedules: {
+    blocks: [
+      /"name":"nightly".*"next":\["/,
+      /"paused":true/,
+      /204/,
+      /^20\d\d-.*Z$/m,
+      /hourly +0 \* \* \* \*/,
+      /"queue": "jobs"/,
+    ],
+    program: /^5 times, the first on a Monday$/,
   },
   semaphore: { blocks: [/"limit":5/, /"count":2/, /calling the API/], program: /'page 1 fetched'.*'page 3 fetched'/ },
   transaction: {
@@ -78,6 +124,7 @@ test('every recipe has a page with requests and a program', () => {
 const YOURS = `
 import { Postern } from 'postern/client';
 declare const backUp: (hold: { signal: AbortSignal; fencingToken: number }) => Promise<void>;
+declare const report: (signal: AbortSignal) => Promise<void>;
 declare const lead: (signal: AbortSignal) => Promise<void>;
 declare const send: (body: unknown) => Promise<void>;
 `;

@@ -60,6 +60,8 @@ const SHOWN: Record<string, readonly RegExp[]> = {
     /"state":"committed"/,
     /"state":"committed"/,
   ],
+  'docs/fleetlock.md': [/^200$/m, /"owner":"node-1"/, /409\nnode-2 waits/, /^200\n200\n200$/m],
+  'docs/terraform.md': [/^200$/m, /"Who":"ann@laptop"/, /run-2 waits/, /^200\n200\n\{"version": 4/m],
   'docs/runbook.md': [
     /what the page says:/,
     // All of it that was there, and the bound.

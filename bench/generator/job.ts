@@ -5,6 +5,7 @@ export const SYSTEMS = [
   'postern',
   'baseline',
   'etcd',
+  'consul',
   'webdis',
   'zookeeper',
   'zookeeper-listing',

@@ -25,6 +25,7 @@ const OPEN: Partial<Record<System, (target: Target) => Promise<LockClient>>> = {
   postern,
   baseline: postern,
   etcd,
+  consul,
   webdis,
   zookeeper: (target) => zookeeper(target, false),
   'zookeeper-listing': (target) => zookeeper(target, true),
@@ -93,6 +94,38 @@ async function etcd(target: Target): Promise<LockClient> {
       http.close();
     },
   };
+}
+
+/** A key that a session holds, with the line that Consul has: everyone waits for the key and asks for it again. */
+async function consul(target: Target): Promise<LockClient> {
+  const http = await HttpConnection.open(target.port);
+  const session = JSON.stringify({ TTL: `${TTL_MS / 1_000}s`, LockDelay: '0s', NodeChecks: [] });
+  const put = (path: string, body = ''): Promise<Answer> => http.send(requestText('PUT', path, '', body));
+  const { ID: id } = parsed(await put('/v1/session/create', session), 200) as { ID: string };
+  let path = '';
+  return {
+    async acquire(name) {
+      path = `/v1/kv/${target.names}${name}`;
+      while (parsed(await put(`${path}?acquire=${id}`), 200) !== true) await untilFree(http, path);
+      return 0; // the key's LockIndex is one, at the price of a further request
+    },
+    async release() {
+      if (parsed(await put(`${path}?release=${id}`), 200) !== true) throw new Error('not given back');
+    },
+    async close() {
+      expect(await put(`/v1/session/destroy/${id}`), 200);
+      http.close();
+    },
+  };
+}
+
+async function untilFree(http: HttpConnection, path: string): Promise<void> {
+  for (let query = ''; ;) {
+    const answer = await http.send(requestText('GET', path + query, ''));
+    const [entry] = parsed(answer, 200) as { Session?: string; ModifyIndex: number }[];
+    if (entry?.Session === undefined) return;
+    query = `?index=${entry.ModifyIndex}&wait=${WAIT_MS / 1_000}s`;
+  }
 }
 
 /** Redis' own recipe, SET NX and DEL: no line to wait in, so only for locks that nobody else wants. */

@@ -5,7 +5,7 @@
 import { usage } from '../processes.js';
 import { metricsOf, sumOf } from './exposition.js';
 import { inTurns, untilLinedUp } from './herd.js';
-import { HttpConnection, requestText } from './http-connection.js';
+import { HttpConnection, requestText, type Answer } from './http-connection.js';
 import type { Job } from './job.js';
 import { base64, etcdLease, expect, parsed, posternHeaders, posternLease } from './lock-clients.js';
 import { sleep, type Meter } from './meter.js';
@@ -19,6 +19,8 @@ const LINE_UP_WITHIN_MS = 300_000;
 const ETCD_WAITERS_MAX = 2_000;
 const SETTLE_MS = 10_000;
 const SAMPLE_MS = 500;
+const OVERLOADED = 503;
+const AGAIN_MS = 250;
 
 export async function waiting(job: Job, meter: Meter): Promise<void> {
   await (job.target.system === 'etcd' ? etcd(job, meter) : postern(job, meter));
@@ -39,7 +41,7 @@ async function postern(job: Job, meter: Meter): Promise<void> {
     const connections = await inTurns(things, () => HttpConnection.open(target.port));
     for (const [i, connection] of connections.entries()) {
       const request = acquire(i % locks, i % LEASES, { waitMs: WAIT_MS, requestId: `w${i}` });
-      void connection.send(request).then(
+      void untilAnswered(connection, request).then(
         (answer) => meter.error(`answered before its time: ${answer.status} ${answer.body.slice(0, 200)}`),
         () => {}, // closed at the end
       );
@@ -49,6 +51,15 @@ async function postern(job: Job, meter: Meter): Promise<void> {
     return connections;
   });
   http.close();
+}
+
+/** As a client does that is told to come again: all of them at once are more than a busy server takes. */
+async function untilAnswered(connection: HttpConnection, request: string): Promise<Answer> {
+  for (;;) {
+    const answer = await connection.send(request);
+    if (answer.status !== OVERLOADED) return answer;
+    await sleep(AGAIN_MS);
+  }
 }
 
 async function etcd(job: Job, meter: Meter): Promise<void> {

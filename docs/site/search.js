@@ -27,16 +27,6 @@
     if (words.length > 0 && best.length === 0) list.append('Nothing found.');
   }
 
-  /** 0 unless the section has all words; a word in a heading counts more than one in the text. */
-  function rankOf({ page, title, text }, words) {
-    const places = [title, page, text].map((place) => place.toLowerCase());
-    const ranks = words.map((word) => {
-      const at = places.findIndex((place) => place.includes(word));
-      return at === -1 ? 0 : places.length - at;
-    });
-    return ranks.includes(0) ? 0 : ranks.reduce((sum, rank) => sum + rank, 0);
-  }
-
   function itemOf({ page, url, title, text }, word) {
     const item = document.createElement('li');
     const link = document.createElement('a');
@@ -51,6 +41,9 @@
 
   input.addEventListener('focus', () => void load());
   input.addEventListener('input', () => void search());
+  document.addEventListener('click', ({ target }) => {
+    if (target !== input) list.replaceChildren(); // what was chosen may be a section of this page
+  });
   document.addEventListener('keydown', (event) => {
     if (event.key === 'Escape') list.replaceChildren();
     if (event.key !== '/' || document.activeElement === input) return;
@@ -59,3 +52,17 @@
   });
   box.hidden = false;
 })();
+
+/**
+ * 0 unless the section has all words; a word in a heading counts more than one in the text.
+ * @param {{ page: string, title: string, text: string }} section
+ * @param {string[]} words
+ */
+function rankOf({ page, title, text }, words) {
+  const places = [title, page, text].map((place) => place.toLowerCase());
+  const ranks = words.map((word) => {
+    const at = places.findIndex((place) => place.includes(word));
+    return at === -1 ? 0 : places.length - at;
+  });
+  return ranks.includes(0) ? 0 : ranks.reduce((sum, rank) => sum + rank, 0);
+}

@@ -24,6 +24,12 @@ export const RECIPES = [
         ],
       },
       {
+        title: 'Paused queues',
+        about: 'Queues that hand nothing out until they are resumed.',
+        unit: 'short',
+        queries: [[`max by (queue) (${now('postern_queue_paused')} > 0)`, '{{queue}}']],
+      },
+      {
         title: 'Messages',
         about: 'Messages by what was done with them.',
         unit: 'ops',
@@ -53,7 +59,7 @@ export const RECIPES = [
     ],
   },
   {
-    title: 'Configuration, transactions, runs, counters',
+    title: 'Configuration, transactions, runs, schedules, counters',
     panels: [
       {
         title: 'Writes of configuration',
@@ -74,6 +80,13 @@ export const RECIPES = [
         queries: [[quantile(0.99, 'outcome', 'postern_transaction_seconds'), '{{outcome}} p99']],
       },
       {
+        title: 'Members of pools',
+        about:
+          'Members that were assigned, that were released, and that were found lost with their lease (in pools with a quarantine).',
+        unit: 'ops',
+        queries: [[sum('outcome', rate('postern_pool_members_total')), '{{outcome}}']],
+      },
+      {
         title: 'Runs',
         about: 'Starts of an occurrence by what they were told, and attempts that were finished as done or failed.',
         unit: 'ops',
@@ -81,6 +94,29 @@ export const RECIPES = [
           [sum('outcome', rate('postern_run_starts_total')), 'start: {{outcome}}'],
           [sum('outcome', rate('postern_run_finishes_total')), 'finish: {{outcome}}'],
         ],
+      },
+      {
+        title: 'Messages to groups',
+        about:
+          'Messages that were posted, found posted by an earlier try, and dropped because of their number or their age.',
+        unit: 'ops',
+        queries: [[sum('outcome', rate('postern_group_messages_total')), '{{outcome}}']],
+      },
+      {
+        title: 'Schedules',
+        about:
+          'Occurrences of schedules that were pushed or missed, and pushes that their queue refused, which are tried again.',
+        unit: 'ops',
+        queries: [
+          [sum('outcome', rate('postern_schedule_occurrences_total')), '{{outcome}}'],
+          [`sum(${rate('postern_schedule_refusals_total')})`, 'refused'],
+        ],
+      },
+      {
+        title: 'Lateness of schedules',
+        about: 'How long after its time an occurrence was pushed: all but one in a hundred sooner.',
+        unit: 's',
+        queries: [[`histogram_quantile(0.99, ${sum('le', rate('postern_schedule_lateness_seconds_bucket'))})`, 'p99']],
       },
       {
         title: 'Counters',
@@ -91,6 +127,31 @@ export const RECIPES = [
           [sum('outcome', rate('postern_counters_operations_total')), '{{outcome}}'],
           [`sum(${rate('postern_counters_transactions_total')})`, 'transactions'],
         ],
+      },
+    ],
+  },
+  {
+    title: 'Reservations',
+    panels: [
+      {
+        title: 'Reservations that stand',
+        about: 'Locks that are held until a time, in all namespaces. POSTERN_MAX_RESERVATIONS bounds them.',
+        unit: 'short',
+        queries: [[`max(${now('postern_reservations')})`, 'reservations']],
+      },
+      {
+        title: 'Reservations',
+        about:
+          'Made, extended, released by their token, and ended at their time; given up while they waited, and given back because nobody could be told.',
+        unit: 'ops',
+        queries: [[sum('outcome', rate('postern_reservations_total')), '{{outcome}}']],
+      },
+      {
+        title: 'Lateness of their end',
+        about:
+          'How long after its time a reservation was freed: all but one in a hundred sooner. Two seconds are promised.',
+        unit: 's',
+        queries: [[`histogram_quantile(0.99, ${sum('le', rate('postern_reservation_late_seconds_bucket'))})`, 'p99']],
       },
     ],
   },

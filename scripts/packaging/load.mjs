@@ -1,12 +1,20 @@
 /**
  * Traffic of every kind, so that there is something to measure: clients that contend for locks, permits, leadership and
- * messages, heartbeat, write, vote, look, and are refused.
+ * messages, heartbeat, write, vote, look, reserve, number themselves, and are refused; beside them a schedule and a
+ * paused queue.
  */
 const CLIENTS = 6;
 const TTL_MS = 5_000;
 const WAIT_MS = 3_000;
 const HOLD_MS = 20;
 const SHORT_TTL_MS = 1_000;
+const RESERVED_MS = 1_000;
+const SCHEDULE = '/v1/schedules/busy';
+const POOL = '/v1/pools/busy';
+/** A queue that is paused. */
+const HALTED = '/v1/queues/halted';
+/** Each second: no panel has to wait for the next minute. */
+const EACH_SECOND = { cron: '* * * * * *', to: { queue: 'busy', body: 'scheduled' } };
 
 /**
  * Runs `during` while clients are busy at `url`.
@@ -20,7 +28,8 @@ export async function withLoad(url, during) {
   const answered = {};
   let over = false;
   const count = (/** @type {string} */ answer) => (answered[answer] = (answered[answer] ?? 0) + 1);
-  const call = async (method, path, { body = undefined, leaseToken = '' } = {}) => {
+  /** @param {string} method @param {string} path @param {{ body?: unknown, leaseToken?: string }} [options] */
+  const call = async (method, path, { body, leaseToken = '' } = {}) => {
     for (const failure of /** @type {const} */ (['cut', 'none'])) {
       try {
         const response = await fetch(url + path, {
@@ -37,6 +46,10 @@ export async function withLoad(url, during) {
     }
     return undefined;
   };
+  await call('PUT', SCHEDULE, { body: EACH_SECOND });
+  await call('PUT', POOL, { body: { of: CLIENTS } });
+  await call('PUT', HALTED, { body: { order: 'fifo' } });
+  await call('POST', `${HALTED}/pause`);
   const clients = Array.from({ length: CLIENTS }, async (_, index) => {
     while (!over) await session(call, `client-${index}`);
   });
@@ -45,6 +58,7 @@ export async function withLoad(url, during) {
   } finally {
     over = true;
     await Promise.all(clients);
+    for (const path of [SCHEDULE, HALTED, POOL]) await call('DELETE', path);
   }
   return { answered };
 }
@@ -77,11 +91,16 @@ async function session(call, label) {
   const claimIds = (claimed?.items ?? []).map(({ claimId }) => claimId);
   if (claimIds.length > 0) await used('POST', '/v1/queues/busy/ack', { claimIds });
   await call('POST', '/v1/queues/busy/pop', { body: { waitMs: WAIT_MS } });
+  await call('POST', `${HALTED}/pop`, { body: {} });
+  await used('POST', `${POOL}/acquire`, {});
+  await used('POST', `${POOL}/release`, {});
   await call('PUT', `/v1/config/load/${label}`, { body: { label } });
   await call('POST', '/v1/counters/load/add', { body: { by: 1 } });
   const begun = await call('POST', '/v1/transactions', { body: { participants: [label], deadlineMs: TTL_MS } });
   if (begun?.transactionId !== undefined)
     await used('POST', `/v1/transactions/${begun.transactionId}/vote`, { participant: label, vote: 'commit' });
+  // Left to its end, or in the way of the next one.
+  await call('POST', '/v1/locks/busy-reserved/reserve', { body: { forMs: RESERVED_MS, owner: label } });
   await used('DELETE', '/v1/leases/self');
   // One that falls silent: its lease expires.
   if (label === 'client-0') await call('POST', '/v1/leases', { body: { ttlMs: SHORT_TTL_MS } });

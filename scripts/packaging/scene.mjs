@@ -78,6 +78,7 @@ async function startReplica(image, { connectString }) {
     POSTERN_HOST: '127.0.0.1',
     POSTERN_PORT: String(port),
     POSTERN_OPS_PORT: String(opsPort),
+    POSTERN_SCHEDULE_SECONDS: 'true',
   };
   // With this machine as its root it sees /proc, as in a container.
   const started = startInImage(image, image.entrypoint, settings, { confined: false });

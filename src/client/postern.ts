@@ -22,6 +22,8 @@ import { settingsOf, type PosternOptions } from './options.js';
 import { Queue } from './queue/queue.js';
 import { ReadWriteLock } from './line/read-write-lock.js';
 import { Rounds } from './gateways/rounds.js';
+import { Run } from './run/run.js';
+import { Pool } from './line/pool.js';
 import { Semaphore, type SemaphoreOptions } from './line/semaphore.js';
 import { Using } from './line/using.js';
 
@@ -65,6 +67,11 @@ export class Postern implements AsyncDisposable {
     return new ReadWriteLock(this.#context, this.#using, name);
   }
 
+  /** Members of which each holder is told which it has. */
+  pool(name: string): Pool {
+    return new Pool(this.#context, name);
+  }
+
   semaphore(name: string, options: SemaphoreOptions = {}): Semaphore {
     return new Semaphore(this.#context, this.#using, name, options);
   }
@@ -83,6 +90,11 @@ export class Postern implements AsyncDisposable {
 
   get config(): Config {
     return new Config(this.#context);
+  }
+
+  /** Of each of its occurrences somebody does the work once. */
+  run(name: string): Run {
+    return new Run(this.#context, name);
   }
 
   counter(name: string): Counter {

@@ -2,7 +2,7 @@
 import { PosternError } from '../client/errors.js';
 import { EXIT, Failure } from './exit.js';
 
-const PERMISSION = ['unauthenticated', 'forbidden', 'invalid-lease-token'];
+const PERMISSION = ['unauthenticated', 'forbidden', 'invalid-lease-token', 'invalid-reservation-token'];
 const USAGE = ['invalid', 'malformed', 'too-large', 'uri-too-long', 'headers-too-large'];
 
 export function failureOf(error: unknown): Failure {

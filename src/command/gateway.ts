@@ -56,7 +56,8 @@ function credentialOf(values: CommonValues, environment: Environment): PosternOp
   return key === undefined ? undefined : checked('POSTERN_API_KEY', key);
 }
 
-function firstLine(path: string, source: string): string {
+/** @throws Failure if it cannot be read */
+export function firstLine(path: string, source: string): string {
   return readNamed(path, source).toString().split('\n', 1)[0]?.trim() ?? '';
 }
 

@@ -5,7 +5,7 @@
  */
 import { Guardian } from './process/guarded.js';
 
-const RUN_A_JOB = ['lock', 'elect', 'group', 'barrier'];
+const RUN_A_JOB = ['lock', 'once', 'elect', 'group', 'barrier'];
 
 const ahead = RUN_A_JOB.includes(process.argv[2] ?? '') && process.argv.includes('--') ? new Guardian() : undefined;
 const { main } = await withoutStandardError(() => import('./run.js'));

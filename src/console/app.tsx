@@ -16,6 +16,8 @@ import { LeasesView } from './views/leases.js';
 import { LinesView } from './views/lines.js';
 import { OverviewView } from './views/overview.js';
 import { QueuesView } from './views/queues.js';
+import { RunsView } from './views/runs.js';
+import { SchedulesView } from './views/schedules.js';
 import { TransactionsView } from './views/transactions.js';
 
 const SHOWN: Readonly<Record<View, () => JSX.Element>> = {
@@ -27,6 +29,8 @@ const SHOWN: Readonly<Record<View, () => JSX.Element>> = {
   groups: GroupsView,
   barriers: BarriersView,
   counters: CountersView,
+  runs: RunsView,
+  schedules: SchedulesView,
   transactions: TransactionsView,
   contention: ContentionView,
 };

@@ -30,6 +30,8 @@ export interface CreateLease {
   principal: string;
   namespace: string;
   ttlMs?: number | undefined;
+  /** Without a TTL: what it is, as near as the ensemble allows. */
+  usualTtlMs?: number | undefined;
   label?: string | undefined;
   metadata?: Record<string, unknown> | undefined;
   /** A repeated request with the same id is answered with the same lease while that lives. */
@@ -112,7 +114,7 @@ export class Granting {
     const { request, deadline } = wanted;
     const ring = await keys.ring(deadline);
     const secret = randomBytes(SECRET_BYTES);
-    const session = await bounds.open(request.ttlMs, affinityOf(secret), deadline);
+    const session = await bounds.open(request.ttlMs, affinityOf(secret), deadline, request.usualTtlMs);
     try {
       const { id, password } = session.identity;
       const issuedAt = clock.now();

@@ -6,6 +6,10 @@
  *   <root>/clock                                       written to learn the ensemble's time, and for nothing else
  *                                                      (persistent)
  *   <root>/housekeeper                                 the replica that cleans up (ephemeral, of its control session)
+ *   <root>/scheduler                                   the replica that fires schedules (ephemeral, of its control
+ *                                                      session)
+ *   <root>/schedules/<namespace>/<name>                a schedule, and how far it is settled; beside the namespaces,
+ *                                                      because one replica watches all of them (persistent)
  *   <root>/replicas                                    its version is the last question for the contention of all
  *                                                      replicas (persistent)
  *   <root>/replicas/<sessionId>                        a process of a replica, with its last answer (ephemeral, of its
@@ -14,10 +18,12 @@
  *                                                      has ended)
  *   <root>/pending-revocations/<breakAt>.<leaseId>.<holdId>        the same while it is pending: what replicas watch
  *                                                                  (persistent)
+ *   <root>/reservations/<namespace>/<id>               a lock reserved, or wanted, until a time: what replicas watch
+ *                                                      (persistent)
  *   <root>/ns/<namespace>/leases/<bb>/<leaseId>        one per lease (ephemeral, of the lease's session)
  *   <root>/ns/<namespace>/requests/<bb>/<hash>         finds a lease again by its creator's requestId (ephemeral)
  *   <root>/ns/<namespace>/locks/<name>/_c_<guid>-lock-<sequence>   a contender in line (ephemeral), also under rwlocks,
- *                                                                  semaphores, elections
+ *                                                                  semaphores, elections, pool-lines
  *                                                      (there with a tail: see recipes/line/candidate-tail.ts)
  *   <root>/ns/<namespace>/lock-delays/locks/<name>/<holdId>        a hold with a lock-delay (persistent, outlives it by
  *                                                                  the delay), also rwlocks
@@ -25,6 +31,10 @@
  *   <root>/ns/<namespace>/groups/<name>/<member>       a member of a group (ephemeral)
  *   <root>/ns/<namespace>/shares/<group>/<of>          how that many parts were last divided among the group's
  *                                                      members (persistent)
+ *   <root>/ns/<namespace>/group-messages/<name>        which messages to a group there are (persistent), with them
+ *                                                      below it: see recipes/group/messages/log.ts
+ *   <root>/ns/<namespace>/group-message-marks/<bb>/<hash>          a repeatable message to a group (persistent, for
+ *                                                                  some minutes)
  *   <root>/ns/<namespace>/config/<key>                 a configuration key, which may have slashes (persistent)
  *   <root>/ns/<namespace>/transactions/<bb>/<id>       a transaction (persistent), with its participants below it
  *                                                      (ephemeral)
@@ -38,6 +48,12 @@
  *                                                      deletions of all queues with that hash (persistent)
  *   <root>/ns/<namespace>/queue-data/<id>              its content: see recipes/queue/paths.ts (persistent)
  *   <root>/ns/<namespace>/runs/<name>                  the last occurrences of a job, and who runs them (persistent)
+ *   <root>/ns/<namespace>/pools/<name>                 the id and the members of a pool (persistent)
+ *   <root>/ns/<namespace>/pool-turns/<bb>              as `schedule-turns`, of pools (persistent)
+ *   <root>/ns/<namespace>/pool-held/<id>/<member>      who has a member (ephemeral, of the lease's session)
+ *   <root>/ns/<namespace>/pool-marks/<id>/<mark>       remembers a member: see recipes/pool/marks.ts (persistent)
+ *   <root>/ns/<namespace>/schedule-turns/<bb>          its version counts the writes and removals of all schedules
+ *                                                      with that hash (persistent)
  *   <root>/ns/<namespace>/counters/<name>              a counter (persistent)
  *   <root>/ns/<namespace>/counter-marks/<bb>/<hash>    a repeatable operation on a counter (persistent, for some
  *                                                      minutes)
@@ -55,20 +71,24 @@ export const DEFAULT_NAMESPACE = 'default';
 /** First characters of an id that name its directory. */
 export const BUCKET_DIGITS = 2;
 
-/** The kinds of lines of contenders; their directories are named by the plurals. */
-export const LINE_KINDS = ['lock', 'rwlock', 'semaphore', 'election'] as const;
+/** The kinds of lines of contenders; their directories are named by the plurals, except for pools. */
+export const LINE_KINDS = ['lock', 'rwlock', 'semaphore', 'election', 'pool'] as const;
 export type LineKind = (typeof LINE_KINDS)[number];
 
 /** The kinds in which holds may have a lock-delay. */
 export const DELAYED_KINDS = ['lock', 'rwlock'] as const satisfies readonly LineKind[];
 
-const LOCK_DELAYS = 'lock-delays';
+const [LOCK_DELAYS, POOL_LINES, POOL_MARKS] = ['lock-delays', 'pool-lines', 'pool-marks'] as const;
 
 /** The directory of the lock-delay marks of the line in this directory. */
 export function lockDelaysOf(line: string): string {
   const lines = parentOf(line);
   return join(join(join(parentOf(lines), LOCK_DELAYS), baseName(lines)), baseName(line));
 }
+
+/** The directory of the marks of the holds in this directory of a pool. */
+export const poolMarksOf = (holds: string): string =>
+  join(join(parentOf(parentOf(holds)), POOL_MARKS), baseName(holds));
 
 export class Layout {
   readonly root: string;
@@ -93,6 +113,22 @@ export class Layout {
     return join(this.root, 'housekeeper');
   }
 
+  get scheduler(): string {
+    return join(this.root, 'scheduler');
+  }
+
+  get schedules(): string {
+    return join(this.root, 'schedules');
+  }
+
+  schedulesOf(namespace: string): string {
+    return join(this.schedules, namespace);
+  }
+
+  schedule(namespace: string, name: string): string {
+    return join(this.schedulesOf(namespace), name);
+  }
+
   get replicas(): string {
     return join(this.root, 'replicas');
   }
@@ -115,6 +151,19 @@ export class Layout {
 
   get pendingRevocations(): string {
     return join(this.root, 'pending-revocations');
+  }
+
+  /** The reservations of all namespaces. */
+  get reservations(): string {
+    return join(this.root, 'reservations');
+  }
+
+  reservationsOf(namespace: string): string {
+    return join(this.reservations, namespace);
+  }
+
+  reservation(namespace: string, id: string): string {
+    return join(this.reservationsOf(namespace), id);
   }
 
   get namespaces(): string {
@@ -161,7 +210,7 @@ export class Layout {
 
   /** The directory of all lines of one kind. */
   lines(kind: LineKind, namespace: string): string {
-    return join(this.namespace(namespace), `${kind}s`);
+    return join(this.namespace(namespace), kind === 'pool' ? POOL_LINES : `${kind}s`);
   }
 
   /** The directory in which the contenders for `name` stand. */
@@ -188,6 +237,24 @@ export class Layout {
 
   shares(namespace: string, group: string, of: number): string {
     return join(this.sharesOf(namespace, group), String(of));
+  }
+
+  /** The logs of the messages to all groups; beside the groups, because a log outlives the members. */
+  allGroupMessages(namespace: string): string {
+    return join(this.namespace(namespace), 'group-messages');
+  }
+
+  groupMessages(namespace: string, group: string): string {
+    return join(this.allGroupMessages(namespace), group);
+  }
+
+  groupMessageMarks(namespace: string): string {
+    return join(this.namespace(namespace), 'group-message-marks');
+  }
+
+  /** As `counterMark`. */
+  groupMessageMark(namespace: string, id: string): string {
+    return this.#mark(this.groupMessageMarks(namespace), id);
   }
 
   /** The directory of all keys of the configuration. */
@@ -259,6 +326,40 @@ export class Layout {
     return join(this.runs(namespace), name);
   }
 
+  pools(namespace: string): string {
+    return join(this.namespace(namespace), 'pools');
+  }
+
+  pool(namespace: string, name: string): string {
+    return join(this.pools(namespace), name);
+  }
+
+  poolTurn(namespace: string, name: string): string {
+    return this.#turn(namespace, 'pool-turns', name);
+  }
+
+  /** By id: a name that is used again begins with none. */
+  allPoolHolds(namespace: string): string {
+    return join(this.namespace(namespace), 'pool-held');
+  }
+
+  poolHolds(namespace: string, id: string): string {
+    return join(this.allPoolHolds(namespace), id);
+  }
+
+  allPoolMarks(namespace: string): string {
+    return join(this.namespace(namespace), POOL_MARKS);
+  }
+
+  poolMarks(namespace: string, id: string): string {
+    return join(this.allPoolMarks(namespace), id);
+  }
+
+  /** As `barrierTurn`: written by whatever writes or removes a schedule with this hash. */
+  scheduleTurn(namespace: string, name: string): string {
+    return this.#turn(namespace, 'schedule-turns', name);
+  }
+
   counters(namespace: string): string {
     return join(this.namespace(namespace), 'counters');
   }
@@ -275,8 +376,7 @@ export class Layout {
    * @param id identifies the operation; its hash is in hex digits, so that there are as many directories as elsewhere
    */
   counterMark(namespace: string, id: string): string {
-    const hash = createHash('sha256').update(id).digest('hex').slice(0, 32);
-    return join(this.counterMarks(namespace), hash.slice(0, BUCKET_DIGITS), hash);
+    return this.#mark(this.counterMarks(namespace), id);
   }
 
   doubleBarriers(namespace: string): string {
@@ -285,6 +385,11 @@ export class Layout {
 
   doubleBarrier(namespace: string, name: string): string {
     return join(this.doubleBarriers(namespace), name);
+  }
+
+  #mark(marks: string, id: string): string {
+    const hash = createHash('sha256').update(id).digest('hex').slice(0, 32);
+    return join(marks, hash.slice(0, BUCKET_DIGITS), hash);
   }
 
   #turn(namespace: string, of: string, name: string): string {

@@ -138,13 +138,13 @@ export class Leases {
   async heartbeatAndRead<T>(
     { lease, stale }: OpenedLease,
     deadline: number,
-    read: (session: LeaseSession, lease: Lease) => Promise<T>,
+    read: (session: LeaseSession, synced: Promise<unknown>) => Promise<T>,
   ): Promise<Heartbeat & { notices: T }> {
     const { metrics, keys } = this.#options;
     try {
       // A client without an answer by then has no time left to try another replica.
       const until = Math.min(deadline, performance.now() + heartbeatMs(lease.ttlMs));
-      const { expiresAt, told } = await this.prolong(lease, until, (session) => read(session, lease));
+      const { expiresAt, told } = await this.prolong(lease, until, read);
       metrics.leaseHeartbeatsTotal.inc({ outcome: 'ok' });
       return {
         lease,
@@ -198,15 +198,17 @@ export class Leases {
   /**
    * Prolongs the lease and reads in the same round trip: answers on one connection keep their order, so the reading is
    * as new as the `sync`.
+   * @param read is given the `sync`, which has just been sent
    */
   prolong<T>(
     lease: Lease,
     deadline: number,
-    read: (session: LeaseSession) => Promise<T> | T,
+    read: (session: LeaseSession, synced: Promise<unknown>) => Promise<T> | T,
   ): Promise<{ expiresAt: number; told: T }> {
     return this.sessions.useRepeatedly(lease, deadline, async (session) => {
       const sentAt = performance.now();
-      const [, told] = await Promise.all([session.sync('/', deadline), read(session)]);
+      const synced = session.sync('/', deadline);
+      const [, told] = await Promise.all([synced, read(session, synced)]);
       // Answered too late to be sure that it prolonged the lease: repeat it, then on a new connection.
       if (session.touchedAt < sentAt) throw new NoReplyError('the heartbeat', 'deadline', false);
       return { expiresAt: this.expiresAt(session), told };

@@ -6,7 +6,7 @@ import { PosternError } from '../errors.js';
 import type { OwnedLimit, OwnedRules } from '../zookeeper/lease/owned-nodes.js';
 
 export interface LeaseLimits {
-  /** Places in line, candidacies, memberships, entries and votes. */
+  /** Places in line, members of pools, candidacies, memberships, entries and votes. */
   maxHoldsPerLease: number;
   /** Claimed messages that are not acknowledged yet. */
   maxClaimsPerLease: number;
@@ -22,7 +22,8 @@ const SETTING_OF = {
 } as const satisfies Record<OwnedLimit, keyof LeaseLimits>;
 
 const CLAIM = /\/p\d{3}\/s-\d{10}\/m-[^/]+\/c$/;
-const HOLD = /\/ns\/[^/]+\/(?:locks|rwlocks|semaphores|elections|groups|double-barriers|transactions)\//;
+const HOLD =
+  /\/ns\/[^/]+\/(?:locks|rwlocks|semaphores|elections|pool-lines|pool-held|groups|double-barriers|transactions)\//;
 const TAIL = '-tail-latch-';
 
 /** @param onRefusal called for each refusal */

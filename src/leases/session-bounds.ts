@@ -57,10 +57,15 @@ export class SessionBounds {
    * whatever the server makes of the default.
    * @throws InvalidError if no server grants it
    */
-  async open(ttlMs: number | undefined, affinity: number, deadline: number): Promise<LeaseSession> {
+  async open(
+    ttlMs: number | undefined,
+    affinity: number,
+    deadline: number,
+    usualTtlMs = DEFAULT_TTL_MS,
+  ): Promise<LeaseSession> {
     const exactTimeout = ttlMs !== undefined;
     try {
-      return await this.#sessions.open({ timeoutMs: ttlMs ?? DEFAULT_TTL_MS, exactTimeout, affinity, deadline });
+      return await this.#sessions.open({ timeoutMs: ttlMs ?? usualTtlMs, exactTimeout, affinity, deadline });
     } catch (error) {
       // The servers have been reconfigured since they were asked for their bounds.
       if (exactTimeout && error instanceof NoReplyError && error.cause instanceof SessionTimeoutError) {

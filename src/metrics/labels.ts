@@ -1,6 +1,6 @@
 /** Label values that are known in advance: each exists from the first scrape. */
 
-export const KINDS = ['lock', 'rwlock', 'semaphore', 'election', 'queue', 'barrier'] as const;
+export const KINDS = ['lock', 'rwlock', 'semaphore', 'election', 'pool', 'queue', 'barrier'] as const;
 export type Kind = (typeof KINDS)[number];
 
 export const ACQUIRE_OUTCOMES = ['immediate', 'waited', 'refused', 'left', 'expired'] as const;
@@ -16,6 +16,14 @@ export const TRANSACTION_OUTCOMES = ['committed', 'voted', 'participant-lost', '
 /** What a start was told. */
 export const RUN_START_OUTCOMES = ['started', 'repeated', 'running', 'done', 'failed'] as const;
 export const RUN_FINISH_OUTCOMES = ['done', 'failed'] as const;
+/** What becomes of members of pools: `lost` with their lease, where that was found before they were given out again. */
+export const POOL_MEMBER_OUTCOMES = ['assigned', 'released', 'lost'] as const;
+export const SCHEDULE_OUTCOMES = ['pushed', 'missed'] as const;
+
+/** What became of messages to groups: `dropped` because there were too many, `expired` because they were too old. */
+export const GROUP_MESSAGE_OUTCOMES = ['posted', 'repeated', 'dropped', 'expired'] as const;
+/** What becomes of reservations: `abandoned` while they waited, `undelivered` to whom asked for them. */
+export const RESERVATION_OUTCOMES = ['reserved', 'extended', 'released', 'ended', 'abandoned', 'undelivered'] as const;
 
 /** What is late under overload. */
 export const LATE = ['event_loop', 'zookeeper'] as const;
@@ -33,6 +41,7 @@ export const LIMITS = [
   'answers',
   'ahead',
   'watched',
+  'reservations',
 ] as const;
 export const ATTACH_REASONS = ['new', 'moved', 'evicted', 'overdue'] as const;
 /** Operations on messages; `expire` ends a claim whose time is over. */

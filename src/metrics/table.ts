@@ -13,13 +13,17 @@ import {
   CONFIG_WRITE_OUTCOMES,
   COUNTER_OUTCOMES,
   GROUP_COMMIT_FAILURES,
+  GROUP_MESSAGE_OUTCOMES,
   HEARTBEAT_OUTCOMES,
   KINDS,
   LATE,
   LIMITS,
   QUEUE_OPS,
+  RESERVATION_OUTCOMES,
   RUN_FINISH_OUTCOMES,
+  POOL_MEMBER_OUTCOMES,
   RUN_START_OUTCOMES,
+  SCHEDULE_OUTCOMES,
   SET_ASIDE_REASONS,
   TRANSACTION_OUTCOMES,
   WATCH_EVENT_TYPES,
@@ -29,6 +33,8 @@ import { counter, gauge, histogram } from './metric.js';
 /** A bound at each latency objective: 1, 5, 10, 50, 100, 250 ms and the longest wait of 55 s. */
 const LATENCY_BUCKETS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 const WAIT_BUCKETS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 55, 120, 600];
+/** On time, after another replica took over, and after an outage. */
+const LATENESS_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 3_600, 86_400];
 
 export const TABLE = {
   acquireTotal: counter({
@@ -135,6 +141,27 @@ export const TABLE = {
     name: 'postern_leases_attached',
     help: 'Lease sessions that this replica has a connection for now.',
   }),
+  reservations: gauge({
+    name: 'postern_reservations',
+    help: 'Reservations of locks that stand now, in all namespaces; every replica knows all of them.',
+    aggregator: 'max',
+  }),
+  reservationsTotal: counter({
+    name: 'postern_reservations_total',
+    help: 'What this replica did with reservations of locks: reserved, extended, released by their token, ended at their time, removed because nobody asked for them any more while they waited, or given back because the answer could not be delivered.',
+    labels: { outcome: RESERVATION_OUTCOMES },
+  }),
+  reservationLateSeconds: histogram({
+    name: 'postern_reservation_late_seconds',
+    help: "How long after its time a reservation was freed, on the ensemble's clock; of those that this replica freed.",
+    labels: [],
+    buckets: [0.05, 0.1, 0.25, 0.5, 1, 2, 5, 15, 60],
+  }),
+  poolMembersTotal: counter({
+    name: 'postern_pool_members_total',
+    help: 'Members of pools that were assigned, that were released, and that were found lost with their lease, in pools with a quarantine.',
+    labels: { outcome: POOL_MEMBER_OUTCOMES },
+  }),
   runStartsTotal: counter({
     name: 'postern_run_starts_total',
     help: 'Starts of an occurrence, by what they were told: started, started by an earlier try, or that it is running, done or failed.',
@@ -144,6 +171,29 @@ export const TABLE = {
     name: 'postern_run_finishes_total',
     help: 'Attempts at an occurrence that were finished, by their outcome; those whose lease ended are not in it.',
     labels: { outcome: RUN_FINISH_OUTCOMES },
+  }),
+  groupMessagesTotal: counter({
+    name: 'postern_group_messages_total',
+    help: 'Messages to groups: posted, found posted by an earlier try, dropped because there were more than are kept, expired because they were older.',
+    labels: { outcome: GROUP_MESSAGE_OUTCOMES },
+  }),
+  scheduleOccurrencesTotal: counter({
+    name: 'postern_schedule_occurrences_total',
+    help: 'Occurrences of schedules that were pushed to their queue, or missed: too late, and so passed over.',
+    labels: { outcome: SCHEDULE_OUTCOMES },
+  }),
+  scheduleLatenessSeconds: histogram({
+    name: 'postern_schedule_lateness_seconds',
+    help: 'How long after its time an occurrence of a schedule was pushed.',
+    buckets: LATENESS_BUCKETS,
+  }),
+  scheduleRefusalsTotal: counter({
+    name: 'postern_schedule_refusals_total',
+    help: 'Pushes of schedules that their queue refused, as when it is full; each is tried again until it is too late.',
+  }),
+  schedules: gauge({
+    name: 'postern_schedules',
+    help: 'Schedules that this replica fires: all there are in one replica, none in the others.',
   }),
   leaseAttachesTotal: counter({
     name: 'postern_lease_attaches_total',
@@ -169,6 +219,12 @@ export const TABLE = {
   queueOldestMessageTimestampSeconds: gauge({
     name: 'postern_queue_oldest_message_timestamp_seconds',
     help: 'When the oldest message of a queue came into it, for queues that this replica has used lately; 0 when it is empty.',
+    labels: ['queue'],
+    aggregator: 'max',
+  }),
+  queuePaused: gauge({
+    name: 'postern_queue_paused',
+    help: '1 for each queue that is paused and that this replica has used lately; of those summed as `other`, how many are.',
     labels: ['queue'],
     aggregator: 'max',
   }),

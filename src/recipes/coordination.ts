@@ -2,6 +2,7 @@
 import type { Layout } from '../leases/layout.js';
 import type { Leases } from '../leases/leases.js';
 import type { PageTokens } from '../leases/page-token.js';
+import type { ReservationTokens } from '../leases/reservation-token.js';
 import type { Metrics } from '../metrics/metrics.js';
 import type { ControlSession } from '../zookeeper/control-session.js';
 import type { ServerClock } from '../zookeeper/server-clock.js';
@@ -17,6 +18,7 @@ export interface Coordination {
   control: ControlSession;
   leases: Leases;
   pageTokens: PageTokens;
+  reservationTokens: ReservationTokens;
   layout: Layout;
   zooKeeperClock: ServerClock;
   metrics: Metrics;

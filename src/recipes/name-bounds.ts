@@ -28,6 +28,9 @@ const COUNT_FULL_EVERY_MS = SECOND;
 /** A namespace has some ten directories, and one for each group and double barrier that is joined lately. */
 const REMEMBERED_MAX = 10_000;
 
+/** The member of a problem that tells the bound. */
+type Limit = 'maxNames' | 'maxNamespaces' | 'maxSchedules' | 'maxPools';
+
 interface Count {
   readonly names: number;
   /** That were admitted since; some of them may have been tried twice, or not have been made after all. */
@@ -54,13 +57,13 @@ export function boundNames(
 export class NameBounds {
   readonly #control: ControlSession;
   readonly #max: number;
-  readonly #limit: 'maxNames' | 'maxNamespaces';
+  readonly #limit: Limit;
   /** To be asked before a node is made that may be a namespace. @throws as `admit` */
   admitNamespace: (path: string, deadline?: number) => Promise<void> = () => Promise.resolve();
   readonly #counts = new LruMap<string, Promise<Count>>(REMEMBERED_MAX);
 
   /** @param max names in one directory; 0: any number */
-  constructor(control: ControlSession, max: number, limit: 'maxNames' | 'maxNamespaces' = 'maxNames') {
+  constructor(control: ControlSession, max: number, limit: Limit = 'maxNames') {
     this.#control = control;
     this.#limit = limit;
     this.#max = max;
@@ -104,10 +107,12 @@ export class NameBounds {
 
   #tooMany(directory: string, names: number): PosternError {
     const max = this.#max;
-    const there =
-      this.#limit === 'maxNames'
-        ? `${names} names under ${baseName(directory)} in this namespace`
-        : `${names} namespaces`;
+    const there = {
+      maxNames: `${names} names under ${baseName(directory)} in this namespace`,
+      maxNamespaces: `${names} namespaces`,
+      maxSchedules: `${names} schedules in this namespace`,
+      maxPools: `${names} pools in this namespace`,
+    }[this.#limit];
     return new PosternError(
       'too-many-names',
       `There are ${there} already, and there may be ${max}. Nothing was done.`,

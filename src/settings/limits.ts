@@ -1,6 +1,6 @@
 /** What a replica, a principal and a lease may have, and for how long. */
 import { HOUR, MINUTE, SECOND } from '../time.js';
-import { integer, optionalInteger, type Setting } from './setting.js';
+import { flag, integer, optionalInteger, type Setting } from './setting.js';
 
 /** Common proxies cut a silent request at 60 s; this leaves them time for the answer. */
 const MAX_WAIT_MS = 55 * SECOND;
@@ -33,6 +33,28 @@ const TRANSACTION_HISTORY_MS = 24 * HOUR;
 const RUN_OCCURRENCES = 100;
 /** More than a quarter: what is done seldom is not forgotten between two occurrences. */
 const RUN_HISTORY_MS = 100 * 24 * HOUR;
+/** Of 4 KiB at most each: what a reader that was away for a while catches up with in ten requests. */
+const GROUP_MESSAGES = 1_000;
+const GROUP_MESSAGE_MS = HOUR;
+/** A freeze over a long holiday; what is forgotten does not stand for longer. */
+const MAX_RESERVATION_MS = 14 * 24 * HOUR;
+/** People and pipelines make them, not requests. */
+const MAX_RESERVATIONS = 1_000;
+/** A machine that has not come back after a week is repaired by somebody who can also free its slot. */
+const FLEETLOCK_HOLD_MS = 7 * 24 * HOUR;
+/** No run takes so long, and one that has died overnight is out of the way on the next day. */
+const TERRAFORM_LOCK_MS = 24 * HOUR;
+const MAX_RESERVATIONS_PER_PRINCIPAL = 200;
+/** Each is looked at by housekeeping, with two listings of its members. */
+const MAX_POOLS = 1_000;
+/** Two listings of so many have some 400 KB, and each assignment reads them. */
+const MAX_POOL_MEMBERS = 10_000;
+/** The replica that fires keeps some 300 bytes of each, and at midnight pushes them all. */
+const MAX_SCHEDULES = 1_000;
+/** Of a description of what is to be done; what is larger is better kept in the configuration. */
+const MAX_SCHEDULE_BYTES = 4 * 1024;
+/** Another replica takes over meanwhile, and ZooKeeper finds another leader. */
+const SCHEDULE_GRACE_MS = MINUTE;
 const MIB = 1_048_576;
 /** Beside what the process needs itself, within the memory that the chart gives it. */
 const MAX_BODY_BYTES_AT_ONCE = 128 * MIB;
@@ -240,6 +262,94 @@ export const LIMITS = {
     },
     // No write that was sent before is still on its way then.
     { fallback: RUN_HISTORY_MS, min: HOUR, max: 400 * 24 * HOUR, unit: 'ms' },
+  ),
+  groupMessages: integer(
+    {
+      env: 'POSTERN_GROUP_MESSAGES',
+      sentence: 'How many messages to each group are kept; when there are more, the oldest are dropped.',
+    },
+    { fallback: GROUP_MESSAGES, min: 1, max: 10_000 },
+  ),
+  groupMessageMs: integer(
+    {
+      env: 'POSTERN_GROUP_MESSAGE_MS',
+      sentence:
+        'How long a message to a group is kept. Housekeeping looks 24 times in that time, and once a minute at most.',
+    },
+    { fallback: GROUP_MESSAGE_MS, min: MINUTE, max: 30 * 24 * HOUR, unit: 'ms' },
+  ),
+  maxReservationMs: integer(
+    {
+      env: 'POSTERN_MAX_RESERVATION_MS',
+      sentence: 'How far ahead a lock can be reserved, or a reservation extended.',
+    },
+    { fallback: MAX_RESERVATION_MS, min: SECOND, max: 400 * 24 * HOUR, unit: 'ms' },
+  ),
+  maxReservations: integer(
+    {
+      env: 'POSTERN_MAX_RESERVATIONS',
+      sentence: 'How many reservations a namespace may have, those that wait for their lock included.',
+    },
+    // A listing of so many ids has 250 KB.
+    { fallback: MAX_RESERVATIONS, min: 0, max: 5_000 },
+  ),
+  maxReservationsPerPrincipal: integer(
+    {
+      env: 'POSTERN_MAX_RESERVATIONS_PER_PRINCIPAL',
+      sentence: 'How many of them one principal may have in a namespace.',
+    },
+    { fallback: MAX_RESERVATIONS_PER_PRINCIPAL, min: 0, max: 5_000 },
+  ),
+  fleetlockHoldMs: integer(
+    {
+      env: 'POSTERN_FLEETLOCK_HOLD_MS',
+      sentence:
+        'How long a machine that asked to reboot (FleetLock) holds the slot of its group if it does not come back; each request to reboot begins that time anew.',
+    },
+    { fallback: FLEETLOCK_HOLD_MS, min: MINUTE, max: 400 * 24 * HOUR, unit: 'ms' },
+  ),
+  terraformLockMs: integer(
+    {
+      env: 'POSTERN_TERRAFORM_LOCK_MS',
+      sentence: 'How long Terraform holds the lock of a state at most; a run that takes longer cannot write its state.',
+    },
+    { fallback: TERRAFORM_LOCK_MS, min: MINUTE, max: 400 * 24 * HOUR, unit: 'ms' },
+  ),
+  maxPools: integer(
+    {
+      env: 'POSTERN_MAX_POOLS',
+      sentence: 'How many pools a namespace may have; beyond that no more are created. 0 means no limit.',
+    },
+    { fallback: MAX_POOLS, min: 0, max: 100_000 },
+  ),
+  maxPoolMembers: integer(
+    { env: 'POSTERN_MAX_POOL_MEMBERS', sentence: 'How many members a pool may have.' },
+    { fallback: MAX_POOL_MEMBERS, min: 1, max: 10_000 },
+  ),
+  maxSchedules: integer(
+    {
+      env: 'POSTERN_MAX_SCHEDULES',
+      sentence: 'How many schedules a namespace may have; beyond that no more are created. 0 means no limit.',
+    },
+    { fallback: MAX_SCHEDULES, min: 0, max: 100_000 },
+  ),
+  maxScheduleBytes: integer(
+    { env: 'POSTERN_MAX_SCHEDULE_BYTES', sentence: 'The largest body of the message that a schedule pushes.' },
+    // A hundred of them are read at once, in an answer of at most 1 MiB.
+    { fallback: MAX_SCHEDULE_BYTES, min: 256, max: 8 * 1024, unit: 'bytes' },
+  ),
+  scheduleSeconds: flag({
+    env: 'POSTERN_SCHEDULE_SECONDS',
+    sentence:
+      'Whether the cron expression of a schedule may have a sixth field in front, for seconds; without, nothing is pushed more often than once a minute.',
+  }),
+  scheduleGraceMs: integer(
+    {
+      env: 'POSTERN_SCHEDULE_GRACE_MS',
+      sentence:
+        'How late an occurrence of a schedule may be pushed; after that it is missed, and the schedule says what follows from that. The same for all replicas.',
+    },
+    { fallback: SCHEDULE_GRACE_MS, min: SECOND, max: 24 * HOUR, unit: 'ms' },
   ),
   maxMessageBytes: integer(
     { env: 'POSTERN_MAX_MESSAGE_BYTES', sentence: 'The largest body of a queue message.' },

@@ -6,6 +6,7 @@ import { Layout } from '../leases/layout.js';
 import { isAlive } from '../leases/lease-life.js';
 import { Leases } from '../leases/leases.js';
 import { PageTokens } from '../leases/page-token.js';
+import { ReservationTokens } from '../leases/reservation-token.js';
 import { SessionBounds } from '../leases/session-bounds.js';
 import type { Logger } from '../log.js';
 import type { Metrics } from '../metrics/metrics.js';
@@ -64,6 +65,7 @@ export function foundationOf(options: FoundationOptions): Foundation {
     contention: new Contention(),
     names: boundNames(control, ensemble, layout, config),
     pageTokens: new PageTokens(keys),
+    reservationTokens: new ReservationTokens(keys),
   };
   return { context, sessions, bounds, keys, format: new DataFormat(control, layout) };
 }

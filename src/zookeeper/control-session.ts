@@ -68,7 +68,7 @@ export class ControlSession extends ZooKeeperClient {
       names: (path, deadline) => super.getNames(path, deadline),
     };
     this.#listings = new Listings(directories, this.largeReads);
-    this.groupCommit = new GroupCommit(this, ensemble.observer);
+    this.groupCommit = new GroupCommit(this, ensemble.observer, ensemble.backlog);
     this.watches = new WatchHub(
       (operation, deadline) => this.submit(operation, deadline),
       (operation, deadline) =>

@@ -12,35 +12,69 @@
  * and its writes are sent one by one, at once. A write that fails costs its neighbours one round trip, never an answer.
  * Two writes that touch one node never share a transaction, in which the second would see what the first has not yet
  * been said to have done. Only what any session may do can be committed here: no ephemeral nodes.
+ *
+ * A write that waits counts in the backlog as one that has been sent: what waits here is as late as what waits there.
  */
 import { ClientGoneError } from '../errors.js';
-import type { Requester } from '../time.js';
+import { sharing, type Requester } from '../time.js';
 import type { BoundWriter } from './bound.js';
+import type { Backlog } from './connection/backlog.js';
 import { deadlineSweep, type Swept } from './connection/deadline-sweep.js';
 import { flushSoon, type Flushed } from './connection/flush.js';
-import { NoReplyError } from './errors.js';
+import { NoReplyError, ZooKeeperError } from './errors.js';
 import { bytesOfAll, GROUP_BYTES_MAX } from './operations/bytes.js';
 import { ANY_VERSION, type MultiOperation, type MultiResult, type Stat } from './operations.js';
 
 const IN_FLIGHT_MAX = 2;
 const OPERATIONS_MAX = 256;
 
-/** The session that it writes through. */
-export interface Committer {
-  readonly connected: boolean;
-  whenConnected(deadline: number, operation?: string): Promise<void>;
+/** The session that it writes through, for one client or several. */
+interface Session {
   delete(path: string, version: number | undefined, deadline: number): Promise<void>;
   setData(path: string, data: Uint8Array, version: number | undefined, deadline: number): Promise<Stat>;
   multi(operations: readonly MultiOperation[], deadline: number): Promise<MultiResult[]>;
 }
 
-interface Write {
-  readonly operations: readonly MultiOperation[];
-  readonly deadline: number;
-  readonly requester: Requester | undefined;
-  readonly resolve: (results: MultiResult[]) => void;
-  readonly reject: (error: unknown) => void;
-  settled: boolean;
+/** The session that it writes through. */
+export interface Committer extends Session {
+  readonly connected: boolean;
+  whenConnected(deadline: number, operation?: string): Promise<void>;
+  /** What is sent through it is withdrawn if the requester has gone when it is written (`ClientGoneError`). */
+  writingFor(requester: Requester): Session;
+}
+
+/** The writes of one request; told once what came of them. */
+class Write {
+  settled = false;
+  readonly #sentAt = performance.now();
+
+  /** @param backlog in which they count from now on, waiting or in flight */
+  constructor(
+    readonly operations: readonly MultiOperation[],
+    readonly deadline: number,
+    readonly requester: Requester | undefined,
+    readonly backlog: Backlog | undefined,
+    readonly told: { resolve(results: MultiResult[]): void; reject(error: unknown): void },
+  ) {
+    backlog?.sent(this.#sentAt);
+  }
+
+  done(results: MultiResult[]): void {
+    if (this.#settle(true)) this.told.resolve(results);
+  }
+
+  fail(error: unknown): void {
+    if (this.#settle(error instanceof ZooKeeperError)) this.told.reject(error);
+  }
+
+  #settle(answered: boolean): boolean {
+    if (this.settled) return false;
+    this.settled = true;
+    const now = performance.now();
+    if (answered) this.backlog?.answered(now, now - this.#sentAt, true);
+    else this.backlog?.lost(1);
+    return true;
+  }
 }
 
 /** Told of each transaction. */
@@ -54,13 +88,15 @@ export interface CommitObserver {
 export class GroupCommit implements Flushed, Swept {
   readonly #session: Committer;
   readonly #observer: CommitObserver;
+  readonly #backlog: Backlog | undefined;
   #waiting: Write[] = [];
   readonly #inFlight = new Set<readonly Write[]>();
   #flushScheduled = false;
 
-  constructor(session: Committer, observer: CommitObserver) {
+  constructor(session: Committer, observer: CommitObserver, backlog: Backlog | undefined) {
     this.#session = session;
     this.#observer = observer;
+    this.#backlog = backlog;
   }
 
   /** How many writes wait for a transaction now. */
@@ -83,7 +119,7 @@ export class GroupCommit implements Flushed, Swept {
     requester: Requester | undefined,
   ): Promise<MultiResult[]> {
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ operations, deadline, requester, resolve, reject, settled: false });
+      this.#waiting.push(new Write(operations, deadline, requester, this.#backlog, { resolve, reject }));
       deadlineSweep.add(this);
       this.#flushSoon();
     });
@@ -120,7 +156,7 @@ export class GroupCommit implements Flushed, Swept {
       () => this.flush(),
       (error: unknown) => {
         this.#flushScheduled = false;
-        for (const { reject } of this.#waiting.splice(0)) reject(error);
+        for (const write of this.#waiting.splice(0)) write.fail(error);
       },
     );
   }
@@ -155,40 +191,39 @@ export class GroupCommit implements Flushed, Swept {
     const deadline = Math.max(...group.map((write) => write.deadline));
     try {
       this.#observer.committed(group.length);
-      const results = await this.#session.multi(
+      const results = await this.#session.writingFor(sharing(group, isOver)).multi(
         group.flatMap(({ operations }) => operations),
         deadline,
       );
       let from = 0;
-      for (const { operations, resolve } of group) resolve(results.slice(from, (from += operations.length)));
+      for (const write of group) write.done(results.slice(from, (from += write.operations.length)));
     } catch (error) {
-      this.#observer.commitFailed(error instanceof NoReplyError ? 'no-reply' : 'refused');
-      if (error instanceof NoReplyError) for (const { reject } of group) reject(error);
+      if (!(error instanceof ClientGoneError))
+        this.#observer.commitFailed(error instanceof NoReplyError ? 'no-reply' : 'refused');
+      if (error instanceof NoReplyError) for (const write of group) write.fail(error);
       else await Promise.all(group.filter((write) => !isOver(write)).map((write) => this.#sendAlone(write)));
     }
-    for (const write of group) write.settled = true;
   }
 
   async #sendAlone(write: Write): Promise<void> {
-    const { operations, deadline, resolve, reject } = write;
     try {
       this.#observer.committed(1);
-      resolve(await this.#asItIs(operations, deadline));
+      write.done(await this.#asItIs(write));
     } catch (error) {
-      reject(error);
+      write.fail(error);
     }
-    write.settled = true;
   }
 
-  async #asItIs(operations: readonly MultiOperation[], deadline: number): Promise<MultiResult[]> {
+  async #asItIs({ operations, deadline, requester }: Write): Promise<MultiResult[]> {
+    const session = requester === undefined ? this.#session : this.#session.writingFor(requester);
     const [first] = operations;
     if (operations.length === 1 && first?.type === 'delete') {
-      await this.#session.delete(first.path, first.version, deadline);
+      await session.delete(first.path, first.version, deadline);
       return [{ type: 'delete' }];
     }
     if (operations.length === 1 && first?.type === 'setData')
-      return [{ type: 'setData', stat: await this.#session.setData(first.path, first.data, first.version, deadline) }];
-    return this.#session.multi(operations, deadline);
+      return [{ type: 'setData', stat: await session.setData(first.path, first.data, first.version, deadline) }];
+    return session.multi(operations, deadline);
   }
 }
 
@@ -240,17 +275,12 @@ class Contents {
 
 /** Who is told nothing more, or has gone, is in no further transaction. */
 function isOver(write: Write): boolean {
-  if (write.requester?.gone === true && !write.settled) {
-    write.settled = true;
-    write.reject(new ClientGoneError(nameOf(write.operations)));
-  }
+  if (write.requester?.gone === true) write.fail(new ClientGoneError(nameOf(write.operations)));
   return write.settled;
 }
 
 function failIfLate(write: Write, now: number, sent: boolean): void {
-  if (write.settled || now < write.deadline) return;
-  write.settled = true;
-  write.reject(new NoReplyError(nameOf(write.operations), 'deadline', sent));
+  if (now >= write.deadline) write.fail(new NoReplyError(nameOf(write.operations), 'deadline', sent));
 }
 
 function nameOf(operations: readonly MultiOperation[]): string {

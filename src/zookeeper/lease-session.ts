@@ -16,7 +16,8 @@
  * and the caller repeats the request on the next one. Only the requests that make a new lease take their time: it has
  * nothing to lose yet.
  */
-import { LeaseExpiredError } from '../errors.js';
+import { setImmediate as endOfTurn } from 'node:timers/promises';
+import { ClientGoneError, LeaseExpiredError } from '../errors.js';
 import type { Requester } from '../time.js';
 import {
   DEFAULT_REQUEST_TIMEOUT_MS,
@@ -29,8 +30,10 @@ import type { Server } from './connect-string.js';
 import { Connection } from './connection/connection.js';
 import type { ConnectionListener } from './connection/options.js';
 import { HandshakeRefusedError, NoReplyError, SessionDeniedError, orUnknown, unless } from './errors.js';
+import { Absence } from './lease/absence.js';
 import { Fence } from './lease/fence.js';
-import type { Created, MultiOperation, MultiResult, Operation } from './operations.js';
+import type { Created, CreateMode, MultiOperation, MultiResult, Operation } from './operations.js';
+import { existsWatch } from './operations/nodes.js';
 import { quorumCheck } from './operations/session.js';
 import { OwnedNodes } from './lease/owned-nodes.js';
 import { patienceMs } from './lease/patience.js';
@@ -82,6 +85,10 @@ class LeaseEvents implements ConnectionListener {
     this.#lease?.tellEnded();
   }
 
+  notification(): void {
+    this.#lease?.tellWatched();
+  }
+
   replied(operation: string, ms: number): void {
     this.ensemble.observer.request(operation, ms);
   }
@@ -98,6 +105,8 @@ export class LeaseSession extends ZooKeeperClient {
   #patienceMs = Infinity;
   #onEnded: (() => void) | undefined;
   #fence: Fence | undefined;
+  /** Of the one node that is watched on this connection. */
+  #absence = new Absence();
 
   /** @param isNew undefined for a view that writes for a request: what it owns is counted with the session itself */
   private constructor(ensemble: Ensemble, connection: Connection, isNew: boolean | undefined, requester?: Requester) {
@@ -181,6 +190,7 @@ export class LeaseSession extends ZooKeeperClient {
     session.owned = this.owned;
     session.#patienceMs = this.#patienceMs;
     session.#fence = this.#fence;
+    session.#absence = this.#absence;
     return session;
   }
 
@@ -207,7 +217,7 @@ export class LeaseSession extends ZooKeeperClient {
     options: CreateOptions = {},
     deadline?: number,
   ): Promise<Created> {
-    if (this.#fence === undefined || !isEphemeral(options.mode)) return super.create(path, data, options, deadline);
+    if (this.#fence === undefined || !isFenced(options.mode)) return super.create(path, data, options, deadline);
     const [made] = await this.multi([{ type: 'create', path, ...(data && { data }), ...options }], deadline);
     const { path: at, stat } = made as MultiResult & { type: 'create' };
     // Before 3.9.3 a transaction does not tell when it made a node (ZOOKEEPER-4026).
@@ -218,7 +228,7 @@ export class LeaseSession extends ZooKeeperClient {
     items: readonly MultiOperation[],
     deadline = performance.now() + DEFAULT_REQUEST_TIMEOUT_MS,
   ): Promise<MultiResult[]> {
-    const creates = items.some((item) => item.type === 'create' && isEphemeral(item.mode));
+    const creates = items.some((item) => item.type === 'create' && isFenced(item.mode));
     if (this.#fence === undefined || !creates) return super.multi(items, deadline);
     return this.#fence.pass(this.until(deadline), items, (guarded) => super.multi(guarded, deadline));
   }
@@ -226,6 +236,23 @@ export class LeaseSession extends ZooKeeperClient {
   /** The connection is gone. */
   tellEnded(): void {
     this.#onEnded?.();
+  }
+
+  /** The one watch on this connection has fired. */
+  tellWatched(): void {
+    this.#absence.doubt();
+  }
+
+  /**
+   * Whether there is no node at `path`, as new as `synced`. After the first time this costs nothing until the node is
+   * created (`absence.ts`).
+   * @param path always the same one: the session watches one node
+   * @param synced a `sync` on this session that has just been sent
+   */
+  async isAbsent(path: string, synced: Promise<unknown>, deadline: number): Promise<boolean> {
+    if (this.#absence.known) await synced;
+    if (this.#absence.known) return true;
+    return this.#absence.look(unless(this.submit(existsWatch(this.full(path)), deadline), 'NO_NODE'));
   }
 
   get identity(): SessionIdentity {
@@ -309,8 +336,12 @@ export class LeaseSession extends ZooKeeperClient {
    * @throws NoReplyError if the ensemble could not be told; then the session lives until its timeout
    * @throws ClientGoneError
    */
-  close(deadline = performance.now() + DEFAULT_REQUEST_TIMEOUT_MS): Promise<void> {
-    return this.#connection.closeSession(this.#within(deadline), this.#requester);
+  async close(deadline = performance.now() + DEFAULT_REQUEST_TIMEOUT_MS): Promise<void> {
+    if (this.#requester !== undefined) {
+      await endOfTurn(); // the end of its client's connection may come with the answer by which this was decided on
+      if (this.#requester.gone) throw new ClientGoneError('closeSession');
+    }
+    return this.#connection.closeSession(this.#within(deadline));
   }
 
   protected override submit<T>(
@@ -324,6 +355,11 @@ export class LeaseSession extends ZooKeeperClient {
   #within(deadline: number): number {
     return Math.min(deadline, performance.now() + this.#patienceMs);
   }
+}
+
+/** Whatever the lease owns, and places in line that do not go with it. */
+function isFenced(mode: CreateMode | undefined): boolean {
+  return isEphemeral(mode) || mode === 'persistent-sequential';
 }
 
 /** Whether an attach failed because a server hung up: most likely it has too many connections from this address. */

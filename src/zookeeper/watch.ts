@@ -1,6 +1,6 @@
 /**
- * The one place where watches are set: a hub on the control session. So a lease that moves to another replica breaks no
- * wait, and a thousand requests for one path cost ZooKeeper one watch.
+ * Where watches are set: a hub on the control session (`lease/absence.ts` has the only other ones). So a lease that
+ * moves to another replica breaks no wait, and a thousand requests for one path cost ZooKeeper one watch.
  *
  * A watch here is level-triggered. Its listener is called at most once, also (with `reset`) when the control session
  * was replaced, and then reads again. Nothing may be concluded from the event itself.
@@ -58,6 +58,10 @@ const EVENT_TYPES: Readonly<Record<number, Exclude<WatchEventType, 'reset'>>> = 
   4: 'children',
 };
 
+interface Listener {
+  readonly onEvent: WatchListener;
+}
+
 interface Entry {
   path: string;
   kind: 'data' | 'children';
@@ -65,7 +69,31 @@ interface Entry {
   armed: boolean;
   /** The node did not exist when the watch was set. */
   missing: boolean;
-  listeners: Set<WatchListener>;
+  readonly listeners: Set<Registration>;
+}
+
+/**
+ * A listener of one watch: one function may wait twice, and each wait is cancelled by itself. A class, because there is
+ * one for each waiting request.
+ */
+class Registration implements Watch {
+  readonly onEvent: WatchListener;
+  readonly #entry: Entry;
+  readonly #hub: WatchHub;
+
+  constructor(hub: WatchHub, entry: Entry, onEvent: WatchListener) {
+    this.onEvent = onEvent;
+    this.#entry = entry;
+    this.#hub = hub;
+  }
+
+  cancel(): void {
+    this.#hub.unlisten(this.#entry, this);
+  }
+
+  forget(): void {
+    this.#entry.listeners.delete(this);
+  }
 }
 
 /** How to read a node and watch what was read. */
@@ -102,7 +130,7 @@ type Submit = <T>(operation: Operation<T>, deadline: number | undefined) => Prom
 export class WatchHub {
   readonly #data = new Map<string, Entry>();
   readonly #children = new Map<string, Entry>();
-  readonly #persistent = new Map<string, { mode: PersistentWatchMode; listeners: Set<WatchListener> }>();
+  readonly #persistent = new Map<string, { mode: PersistentWatchMode; listeners: Set<Listener> }>();
   readonly #submit: Submit;
   readonly #submitNow: Submit;
   readonly #full: (path: string) => string;
@@ -142,7 +170,7 @@ export class WatchHub {
   /** Calls `listener` for every event on `path`, or below it too, until cancelled. */
   async persistent(path: string, mode: PersistentWatchMode, onEvent: WatchListener, deadline?: number): Promise<Watch> {
     const full = this.#full(path);
-    const listener = registration(onEvent);
+    const listener: Listener = { onEvent };
     const entry = this.#persistent.get(full) ?? { mode, listeners: new Set() };
     if (entry.mode !== mode) throw new Error(`${path} is already watched as ${entry.mode}`);
     entry.listeners.add(listener);
@@ -218,15 +246,11 @@ export class WatchHub {
   ): Promise<Watched<T>> {
     const { kind } = reading;
     const entries = this.#entries(kind);
-    const listener = registration(onEvent);
     const entry = entries.get(path) ?? { path, kind, armed: false, missing: false, listeners: new Set() };
-    entry.listeners.add(listener);
+    const watch = new Registration(this, entry, onEvent);
+    entry.listeners.add(watch);
     entries.set(path, entry);
     this.#count();
-    const watch: Watch = {
-      cancel: () => this.#cancel(entry, listener),
-      forget: () => void entry.listeners.delete(listener),
-    };
     try {
       const value = await this.#submit(reading.operation(path), deadline);
       this.#arm(entry, false);
@@ -237,7 +261,7 @@ export class WatchHub {
         this.#arm(entry, true);
         return { value: undefined, zxid: error.zxid, watch };
       }
-      this.#cancel(entry, listener);
+      watch.cancel();
       if (missing) return { value: undefined, zxid: error.zxid, watch: undefined };
       throw error;
     }
@@ -263,9 +287,10 @@ export class WatchHub {
     if (entry !== undefined) this.#submitNow(addWatch(path, entry.mode), undefined).catch(() => undefined);
   }
 
-  #cancel(entry: Entry, listener: WatchListener): void {
+  /** For the listeners' own `cancel`. */
+  unlisten(entry: Entry, registration: Registration): void {
     const entries = this.#entries(entry.kind);
-    if (!entry.listeners.delete(listener) || entry.listeners.size > 0 || entries.get(entry.path) !== entry) return;
+    if (!entry.listeners.delete(registration) || entry.listeners.size > 0 || entries.get(entry.path) !== entry) return;
     entries.delete(entry.path);
     this.#count();
     // Before 3.9 the server has one watch per node and session (ZOOKEEPER-4466): the persistent one would go too.
@@ -312,11 +337,6 @@ export async function allWatched<T>(readings: readonly Promise<T>[]): Promise<T[
   return Promise.all(readings);
 }
 
-/** One function may wait twice, and each wait is cancelled by itself. */
-function registration(onEvent: WatchListener): WatchListener {
-  return (event) => onEvent(event);
-}
-
 /** The paths that one request sets again. */
 interface Batch {
   bytes: number;
@@ -327,10 +347,10 @@ function emptyBatch(): Batch {
   return { bytes: 0, paths: { data: [], exist: [], children: [], persistent: [], recursive: [] } };
 }
 
-function call(listeners: Iterable<WatchListener>, event: WatchEvent, observer: ZooKeeperObserver): void {
+function call(listeners: Iterable<Listener>, event: WatchEvent, observer: ZooKeeperObserver): void {
   for (const listener of listeners) {
     try {
-      listener(event);
+      listener.onEvent(event);
     } catch (error) {
       observer.fault(error);
     }

@@ -20,6 +20,8 @@ export interface ConsoleOptions {
   readonly at?: string;
   /** Addresses that are asked in vain: nothing is ever answered. */
   readonly unanswered?: string;
+  /** As where site data is blocked: storage and locks are there, and refuse to be used. */
+  readonly isBlocked?: true;
   /** False: its tabs have no locks together, as those of pages from another host without TLS. */
   readonly isShared?: boolean;
 }
@@ -62,11 +64,12 @@ export class Console implements AsyncDisposable {
   }
 
   static async open(origin: string, options: ConsoleOptions = {}): Promise<Console> {
-    const { size = WIDE, scheme = 'light', key, at = 'overview', unanswered, isShared = true } = options;
+    const { size = WIDE, scheme = 'light', key, at = 'overview', unanswered, isShared = true, isBlocked } = options;
     if (browser === undefined) throw new Error('call useBrowser() first');
     const context = await browser.newContext({ viewport: size, colorScheme: scheme, reducedMotion: 'reduce' });
     if (key !== undefined) await context.addInitScript((text) => sessionStorage.setItem('postern-key', text), key);
     if (!isShared) await context.addInitScript(() => delete (Navigator.prototype as { locks?: unknown }).locks);
+    if (isBlocked) await context.addInitScript(blockSiteData);
     const page = await context.newPage();
     if (unanswered !== undefined) await page.route(unanswered, () => undefined);
     return Console.#at(page, origin, at);
@@ -88,6 +91,14 @@ export class Console implements AsyncDisposable {
     await this.page.evaluate((hash) => (location.hash = hash), `#/default/${at}`);
   }
 
+  /** As the browser does when another tab comes to the front: without a screen it shows all of them. */
+  async show(isSeen: boolean): Promise<void> {
+    await this.page.evaluate((isHidden) => {
+      Object.defineProperty(document, 'hidden', { configurable: true, value: isHidden });
+      document.dispatchEvent(new Event('visibilitychange'));
+    }, !isSeen);
+  }
+
   async untilLive(): Promise<void> {
     await this.page.locator('.live-live').waitFor();
   }
@@ -97,13 +108,25 @@ export class Console implements AsyncDisposable {
     return violationsOf(this.page, what);
   }
 
-  /** Whether something stands out beyond the width of the screen. */
+  /** Whether something stands out beyond the width of the screen, or a row beyond that of its list. */
   async isTooWide(): Promise<boolean> {
-    return (await overflowOf(this.page)) > 0;
+    const lists = this.page.locator('.list').filter({ visible: true });
+    const isBeyond = await lists.evaluateAll((all) => all.some((list) => list.scrollWidth > list.clientWidth));
+    return isBeyond || (await overflowOf(this.page)) > 0;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.page.context().close();
     expect(this.complaints).toEqual([]);
   }
+}
+
+/** Runs in the page. */
+function blockSiteData(): void {
+  const refusal = (): DOMException => new DOMException('The user has blocked site data.', 'SecurityError');
+  const get = (): never => {
+    throw refusal();
+  };
+  for (const storage of ['localStorage', 'sessionStorage']) Object.defineProperty(window, storage, { get });
+  LockManager.prototype.request = () => Promise.reject(refusal());
 }

@@ -1,5 +1,6 @@
 /** What the page says when the replica, or ZooKeeper behind it, goes away and comes back. */
 import { expect, it } from 'vitest';
+import { throughout } from '../support/eventually.js';
 import { spawnReplica } from '../support/start-gateway.js';
 import { startZooKeeper } from '../support/start-zookeeper.js';
 import { scaled } from '../support/timing.js';
@@ -25,6 +26,21 @@ it('says that the connection is lost when the replica is killed, and is live aga
   await main.getByText('after').waitFor();
   await tab.untilLive();
   await main.getByText('The connection to the gateway is lost.').waitFor({ state: 'detached' });
+});
+
+it('says that the connection is lost for as long as it is, also while it tries again', async () => {
+  await using replica = await spawnReplica();
+  await using tab = await Console.open(replica.url);
+  await tab.untilLive();
+  await tab.page.route('**/v1/events*', () => undefined); // nobody answers the next tries
+  await replica.kill();
+  const banner = tab.page.getByText('The connection to the gateway is lost.');
+  await banner.waitFor();
+  const asked = tab.page.waitForRequest('**/v1/events*');
+  await tab.page.getByRole('button', { name: 'Try now' }).click();
+  await asked;
+  await throughout('it is said', () => banner.isVisible());
+  expect(await tab.page.locator('.live-lost').count()).toBe(1);
 });
 
 it('resumes from the last event, without a word, when the gateway ends the stream in time', async () => {

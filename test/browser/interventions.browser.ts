@@ -49,8 +49,9 @@ const CASES: readonly Case[] = [
     at: () => 'lines/lock/backup',
     button: 'Revoke…',
     confirm: 'Revoke',
-    said: ['nightly-backup', 'After 50 s', '2 waiters'],
-    fields: { 'Grace, in seconds': '50', Reason: 'maintenance' },
+    said: ['nightly-backup', 'After 10 m', '2 waiters'],
+    // It outlives this file: what the lease holds is looked at last.
+    fields: { 'Grace, in seconds': '600', Reason: 'maintenance' },
     isDone: async () => {
       const { body } = await admin.heartbeat(scene.nightly);
       return (body as { revocations: { reason?: string }[] }).revocations[0]?.reason === 'maintenance';
@@ -105,6 +106,36 @@ const CASES: readonly Case[] = [
     confirm: 'Delete counter',
     said: ['41,712'],
     isDone: async () => ((await admin.expect(200, 'GET', '/v1/counters/orders')) as { value: number }).value === 0,
+  },
+  {
+    what: 'forgets an occurrence of a run',
+    at: () => 'runs/run/report',
+    button: 'Forget…',
+    confirm: 'Forget occurrence',
+    said: ['2026-01-02', 'attempt 1'],
+    isDone: async () => {
+      const shown = (await admin.expect(200, 'GET', '/v1/runs/report')) as { occurrences: { occurrence: string }[] };
+      return shown.occurrences.every(({ occurrence }) => occurrence !== '2026-01-02');
+    },
+  },
+  {
+    what: 'pauses a schedule',
+    at: () => 'schedules/schedule/new-year',
+    button: 'Pause…',
+    confirm: 'Pause schedule',
+    said: ['nothing more is pushed', 'reports'],
+    isDone: async () => {
+      const shown = (await admin.expect(200, 'GET', '/v1/schedules/new-year')) as { paused: boolean; misfire: string };
+      return shown.paused && shown.misfire === 'once';
+    },
+  },
+  {
+    what: 'deletes a schedule',
+    at: () => 'schedules/schedule/new-year',
+    button: 'Delete…',
+    confirm: 'Delete schedule',
+    said: ['new-year', 'Messages that were pushed stay there'],
+    isDone: async () => (await statusOf('/v1/schedules/new-year')) === 404,
   },
   {
     what: 'aborts a transaction',

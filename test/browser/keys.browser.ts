@@ -121,6 +121,50 @@ it('asks for another token when its own has expired, and goes on where it was', 
   await goOnWith(tab, lasting, 'expired');
 });
 
+it('shows nothing of what its key may no longer read, and says which scope is missing', async () => {
+  await using narrowed = await makeApiKeys({ one: '*', admin: '*' });
+  await using guarded = await startReplica({ settings: { POSTERN_AUTH_FILE: narrowed.file } });
+  await using admin = narrowed.as('admin', guarded.url);
+  const lease = await admin.createLease({ ttlMs: 60_000, label: 'seen' });
+  await admin.hold('seen', lease, { data: 'seen' });
+  const { key } = narrowed.as('one', guarded.url);
+  await using lock = await Console.open(guarded.url, { key, at: 'lines/lock/seen' });
+  await lock.page.locator('.panel').getByText('Fencing token').waitFor();
+  await using leases = await Console.open(guarded.url, { key, at: 'leases' });
+  await leases.page.locator('.list').getByText('seen').waitFor();
+  await narrowed.leave({ one: { default: { counter: ['read'] } }, admin: '*' });
+  await leases.page.getByText('It lacks the scope “admin” on leases.').waitFor();
+  await lock.page.locator('.panel').getByText('This key may not read').waitFor();
+  for (const { page } of [lock, leases]) {
+    await page.locator('.list').waitFor({ state: 'detached' });
+    expect(await page.locator('.card, .list').getByText('seen').count()).toBe(0);
+  }
+});
+
+it('keeps a new key when the refusal of the old one comes late', async () => {
+  await using rotated = await makeApiKeys({ old: '*', next: '*' }, () => 'operator');
+  await using guarded = await startReplica({ settings: { POSTERN_AUTH_FILE: rotated.file } });
+  await using operator = rotated.as('next', guarded.url);
+  await operator.hold('seen', await operator.createLease({ ttlMs: 60_000 }));
+  await using tab = await openLock(guarded.url, rotated.as('old', guarded.url).key);
+  let letGo = (): void => undefined;
+  const held = new Promise<void>((resolve) => (letGo = resolve));
+  await tab.page.route('**/revoke', async (route) => {
+    await held;
+    await route.continue();
+  });
+  await tab.page.getByRole('button', { name: 'Revoke…' }).click();
+  await tab.page.getByRole('button', { name: 'Revoke', exact: true }).click();
+  await rotated.leave({ next: '*' });
+  await goOnWith(tab, operator.key, 'This API key is not known here.');
+  const late = tab.page.waitForResponse((response) => response.url().endsWith('/revoke'));
+  letGo();
+  expect((await late).status()).toBe(401);
+  await tab.go('leases');
+  await tab.page.locator('.list').waitFor();
+  await tab.untilLive();
+});
+
 it('shows what a narrow key may read, and which scope is missing for the rest', async () => {
   const admin = keys.as('admin', replica.url);
   await admin.hold('seen', await admin.createLease({ ttlMs: 60_000 }));
@@ -133,6 +177,40 @@ it('shows what a narrow key may read, and which scope is missing for the rest', 
   expect(await tab.findings()).toEqual([]);
   await tab.go('leases');
   await tab.page.getByText('It lacks the scope “admin” on leases.').waitFor();
+});
+
+it.each(['config', 'queue', 'counter', 'group', 'barrier', 'run', 'schedule'])(
+  'does not say that a %s is absent that the key may not read',
+  async (kind) => {
+    const view = kind === 'config' ? kind : `${kind}s`;
+    await using tab = await Console.open(replica.url, { key: keyOf('locksOnly'), at: `${view}/${kind}/secret` });
+    const panel = tab.page.locator('.panel');
+    await panel.getByText('This key may not read secret.').waitFor();
+    await panel.getByText('It lacks the scope “read” on').waitFor();
+    expect(await panel.locator('.state').count()).toBe(1);
+    expect(await tab.findings()).toEqual([]);
+  },
+);
+
+it('says that a key is no longer accepted that only a tab without a stream has used', async () => {
+  await using rotated = await makeApiKeys({ old: '*', next: '*' });
+  await using guarded = await startReplica({ settings: { POSTERN_AUTH_FILE: rotated.file } });
+  const { key } = rotated.as('old', guarded.url);
+  await using tab = await Console.open(guarded.url, { key, at: 'transactions', unanswered: '**/v1/events*' });
+  await tab.page.getByText('There is no transaction').first().waitFor();
+  await rotated.leave({ next: '*' });
+  await tab.page.getByRole('heading', { name: 'This key is no longer accepted' }).waitFor();
+  expect(await tab.page.getByText('mistyped').count()).toBe(0);
+});
+
+it('opens with a key where site data is blocked, which is gone with the page', async () => {
+  await using tab = await Console.open(replica.url, { isBlocked: true });
+  const field = tab.page.getByLabel('API key', { exact: true });
+  await field.fill(keyOf('admin'));
+  await field.press('Enter');
+  await tab.untilLive();
+  await tab.page.reload();
+  await tab.page.getByRole('heading', { name: 'An API key is needed' }).waitFor();
 });
 
 it('says so when a key may read nothing in a namespace', async () => {

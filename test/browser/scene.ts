@@ -30,12 +30,17 @@ export async function setScene(client: Client): Promise<Scene> {
     body: { value: { zone: 'a' } },
     leaseToken,
   });
+  await client.expect(201, 'POST', '/v1/groups/workers/messages', { body: { body: { reload: 'rates' } } });
   await client.expect(201, 'PUT', '/v1/barriers/release');
   await client.expect(202, 'POST', '/v1/double-barriers/shuffle/enter', { body: { size: 2, waitMs: 0 }, leaseToken });
   await client.expect(200, 'POST', '/v1/counters/orders/add', { body: { by: 41_712 } });
   await client.expect(201, 'PUT', '/v1/config/app/feature-flags', {
     body: MARKUP,
     headers: { 'content-type': 'text/plain' },
+  });
+  await runReport(client, leaseToken);
+  await client.expect(201, 'PUT', '/v1/schedules/new-year', {
+    body: { cron: '0 3 1 1 *', timeZone: 'Europe/Berlin', to: { queue: 'reports', body: MARKUP }, misfire: 'once' },
   });
   await pushTo(client, 'orders');
   await pushTo(client, 'orders-dead');
@@ -59,6 +64,17 @@ export async function setScene(client: Client): Promise<Scene> {
 async function waitFor(client: Client, lease: LeaseHandle, signal: AbortSignal): Promise<void> {
   const body = { waitMs: WAIT_MS, keepPlace: true, requestId: 'scene' };
   while (!signal.aborted) await client.acquire('backup', lease, body, { signal }).catch(() => undefined);
+}
+
+/** One occurrence is done, one has failed, one runs. */
+async function runReport(client: Client, leaseToken: string): Promise<void> {
+  const occurrences = { '2026-01-01': 'done', '2026-01-02': 'failed', '2026-01-03': undefined } as const;
+  for (const [occurrence, outcome] of Object.entries(occurrences)) {
+    const asked = { leaseToken, body: { occurrence, maxAttempts: 1 } };
+    const { fencingToken } = await client.expect(200, 'POST', '/v1/runs/report/start', asked);
+    const body = { occurrence, outcome, fencingToken, note: MARKUP };
+    if (outcome !== undefined) await client.expect(200, 'POST', '/v1/runs/report/finish', { leaseToken, body });
+  }
 }
 
 async function pushTo(client: Client, queue: string): Promise<void> {

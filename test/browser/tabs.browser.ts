@@ -107,14 +107,33 @@ it('a tab that nobody sees gives way to one that is seen, and is live when it is
   await using first = await Console.open(replica.url, { at: 'counters/counter/visits' });
   const others = await openBeside(first, WITH_STREAM - 1);
   for (const tab of [first, ...others]) await tab.untilLive();
-  await show(first, false);
+  await first.show(false);
   const [last] = await openBeside(first, 1);
   await last?.untilLive();
   await first.page.getByText(WAITS).waitFor();
-  await show(others[0] as Console, false);
-  await show(first, true);
+  await (others[0] as Console).show(false);
+  await first.show(true);
   await first.untilLive();
   await panel(first, '100');
+});
+
+it('a tab that waits and is seen takes the place of the first that is hidden, and of no other', async () => {
+  await using first = await Console.open(replica.url, { at: 'counters/counter/visits' });
+  const tabs = [first, ...(await openBeside(first, WITH_STREAM - 1))];
+  for (const tab of tabs) await tab.untilLive();
+  const [sixth] = (await openBeside(first, 1)) as [Console];
+  await sixth.page.getByText(WAITS).waitFor();
+  await first.show(false);
+  await sixth.untilLive();
+  await first.page.getByText(WAITS).waitFor();
+
+  for (const tab of [...tabs.slice(1), sixth]) await tab.show(false);
+  const [seventh] = (await openBeside(first, 1)) as [Console];
+  await seventh.untilLive();
+  // The first has waited for longer, and hands on what it is given.
+  const others = [...tabs.slice(1), sixth];
+  const streams = others.map(({ requests }) => requests.filter((each) => each === 'GET /v1/events').length);
+  expect(streams).toEqual(others.map(() => 1));
 });
 
 it('where tabs cannot share, the seventh says what it may be waiting for', async () => {
@@ -128,10 +147,91 @@ it('where tabs cannot share, the seventh says what it may be waiting for', async
   expect(await seventh.page.getByText('The gateway has told nothing yet.').count()).toBe(0);
 });
 
-/** As the browser does when another tab comes to the front: without a screen it shows all of them. */
-async function show({ page }: Console, isSeen: boolean): Promise<void> {
-  await page.evaluate((isHidden) => {
-    Object.defineProperty(document, 'hidden', { configurable: true, value: isHidden });
-    document.dispatchEvent(new Event('visibilitychange'));
-  }, !isSeen);
+/** What this tab tells the others arrives so much later. */
+const SLOWLY_MS = 300;
+
+async function tellSlowly({ page }: Console): Promise<void> {
+  await page.evaluate((ms) => {
+    const { prototype } = BroadcastChannel as unknown as {
+      prototype: { postMessage: (this: BroadcastChannel, said: unknown) => void };
+    };
+    const post = prototype.postMessage;
+    prototype.postMessage = function (said) {
+      setTimeout(() => post.call(this, said), ms);
+    };
+  }, SLOWLY_MS);
 }
+
+const streamsOf = (tabs: readonly Console[]): number =>
+  tabs.flatMap(({ requests }) => requests.filter((each) => each === 'GET /v1/events')).length;
+
+it('of two that are hidden at once one gives its place away, and the other keeps its stream', async () => {
+  await using first = await Console.open(replica.url, { at: 'counters/counter/visits' });
+  const others = await openBeside(first, WITH_STREAM - 1);
+  for (const tab of [first, ...others]) await tab.untilLive();
+  const [sixth] = (await openBeside(first, 1)) as [Console];
+  await sixth.page.getByText(WAITS).waitFor();
+  await tellSlowly(sixth); // both have offered theirs before it takes one
+  const hidden = others.slice(0, 2);
+  await Promise.all(hidden.map((tab) => tab.show(false)));
+  await sixth.untilLive();
+  const waits = hidden.map(({ page }) => page.getByText(WAITS));
+  await eventually('one of them waits', async () => {
+    const counts = await Promise.all(waits.map((each) => each.count()));
+    return counts[0] !== counts[1];
+  });
+  await eventually('all places are taken', () => server.streams === WITH_STREAM);
+  expect(streamsOf(hidden)).toBe(2);
+});
+
+it('a tab that waits takes another place when the one that it had chosen is seen again', async () => {
+  await using first = await Console.open(replica.url, { at: 'counters/counter/visits' });
+  const [fickle, slow, ...rest] = (await openBeside(first, WITH_STREAM - 1)) as [Console, Console, ...Console[]];
+  for (const tab of [first, fickle, slow, ...rest]) await tab.untilLive();
+  const [sixth] = (await openBeside(first, 1)) as [Console];
+  await sixth.page.getByText(WAITS).waitFor();
+  await sixth.show(false);
+  await Promise.all([fickle.show(false), slow.show(false)]);
+  await tellSlowly(slow); // so that the other one is chosen
+  // It is seen again at once after it has offered its place, and before it is told that this was taken.
+  await fickle.page.evaluate(() => {
+    new BroadcastChannel('postern-console').addEventListener('message', ({ data }: MessageEvent<{ what: string }>) => {
+      if (data.what !== 'wanted') return;
+      Object.defineProperty(document, 'hidden', { configurable: true, value: false });
+      document.dispatchEvent(new Event('visibilitychange'));
+    });
+  });
+  await sixth.show(true);
+  await sixth.untilLive();
+  await slow.page.getByText(WAITS).waitFor();
+  await panel(fickle, '100');
+  expect(streamsOf([fickle])).toBe(1);
+});
+
+it('says that answers are late when a page beside five live tabs has the last connection', async () => {
+  await using first = await Console.open(replica.url, { at: 'counters/counter/visits' });
+  const tabs = [first, ...(await openBeside(first, WITH_STREAM - 1))];
+  for (const tab of tabs) await tab.untilLive();
+  const beside = await first.page.context().newPage();
+  await beside.goto(`${replica.url}/docs`);
+  await beside.evaluate(async () => {
+    // As its examples ask: without cookies, over the same connections as the console.
+    const headers = { Accept: 'text/event-stream' };
+    await fetch('/v1/counters/visits/events', { headers, credentials: 'omit' });
+  });
+  await first.go('transactions');
+  await first.page.getByText('Answers are late.').waitFor();
+  expect(await first.findings()).toEqual([]);
+  await beside.close();
+  await first.page.getByText('There is no transaction').first().waitFor();
+  await first.page.getByText('Answers are late.').waitFor({ state: 'detached' });
+});
+
+it('is live where site data is blocked, and keeps nothing', async () => {
+  await using tab = await Console.open(replica.url, { at: 'counters/counter/visits', isBlocked: true });
+  await tab.untilLive();
+  await panel(tab, '100');
+  await tab.page.getByLabel('Namespace').fill('elsewhere');
+  await tab.page.getByLabel('Namespace').press('Enter');
+  await tab.untilLive();
+});

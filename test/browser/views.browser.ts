@@ -42,11 +42,23 @@ const views = (): (readonly [at: string, ...texts: string[]])[] => [
   ['queues/queue/orders', 'available', MARKUP],
   ['config', 'app/feature-flags'],
   ['config/config/app%2Ffeature-flags', 'Show value'],
-  ['groups/group/workers', 'db-1', '{"zone":"a"}'],
+  ['groups/group/workers', 'db-1', '{"zone":"a"}', 'Last messages', '{"reload":"rates"}'],
   ['barriers', 'release', 'shuffle'],
   ['barriers/barrier/release', 'raised', 'Lift'],
   ['barriers/double-barrier/shuffle', 'waits'],
   ['counters/counter/orders', '41,712'],
+  ['runs', 'report', 'running'],
+  ['runs/run/report', 'failed', '2026-01-02', '2026-01-03', 'nightly-backup', '1 of 1', MARKUP, 'Forget'],
+  ['schedules', 'new-year', 'active'],
+  [
+    'schedules/schedule/new-year',
+    '0 3 1 1 *',
+    'Europe/Berlin',
+    'reports',
+    '-01-01T02:00:00.000Z',
+    'made up for',
+    MARKUP,
+  ],
   ['transactions', 'open'],
   [`transactions/transaction/${scene.transactionId}`, 'billing', 'has not voted'],
   ['contention', 'backup', 'Waiting'],
@@ -87,6 +99,16 @@ it('shows values with markup as text', async () => {
   expect(await tab.page.title()).toBe('Queues · Postern console');
 });
 
+it('leaves room on a phone for what is below the longest name', async () => {
+  const key = Array.from({ length: 5 }, () => 'k'.repeat(190)).join('/');
+  await replica.expect(201, 'PUT', `/v1/config/${key}`, { body: 'v', headers: { 'content-type': 'text/plain' } });
+  await using tab = await Console.open(replica.url, { at: `config/config/${encodeURIComponent(key)}`, size: NARROW });
+  await tab.page.getByRole('button', { name: 'Show value' }).click();
+  await tab.page.getByRole('button', { name: 'Delete…' }).click();
+  await tab.page.getByRole('dialog').getByRole('button', { name: 'Delete key' }).click();
+  await tab.page.getByText('There is no such key.').waitFor();
+});
+
 it('does not read the value of a key before it is asked for', async () => {
   await using tab = await Console.open(replica.url, { at: 'config/config/app%2Ffeature-flags' });
   await tab.page.getByText('ETag').waitFor();
@@ -119,6 +141,27 @@ it('narrows a list by what is typed, and sorts it by a column', async () => {
   expect(await names.first().textContent()).toBe('thumbnails');
   await tab.page.getByRole('searchbox').fill('no such');
   await tab.page.getByText('None of 8 lines contains').waitFor();
+});
+
+it('finds what is typed, whatever its case, also while things come and go, and shows all again after Escape', async () => {
+  await using tab = await Console.open(replica.url, { at: 'counters' });
+  await replica.expect(200, 'POST', '/v1/counters/Search-one/add', { body: { by: 1 } });
+  await tab.page.locator('.list').getByText('Search-one').waitFor();
+  const box = tab.page.getByRole('searchbox', { name: 'Filter name' });
+  await box.focus();
+  await tab.page.keyboard.type(' SEARCH-');
+  await tab.page.getByText('1 of 2').waitFor();
+  await replica.expect(200, 'POST', '/v1/counters/other/add', { body: { by: 1 } });
+  await replica.expect(200, 'POST', '/v1/counters/search-two/add', { body: { by: 1 } });
+  await tab.page.getByText('2 of 4').waitFor();
+  const names = tab.page.locator('.list-body .name');
+  expect(await names.allTextContents()).toEqual(['Search-one', 'search-two']);
+  for (const name of ['Search-one', 'search-two', 'other']) await replica.expect(204, 'DELETE', `/v1/counters/${name}`);
+  await tab.page.getByText('None of 1 counters contains').waitFor();
+  expect(await tab.findings()).toEqual([]);
+  await tab.page.keyboard.press('Escape');
+  await tab.page.locator('.list').getByText('orders').waitFor();
+  expect(await box.inputValue()).toBe('');
 });
 
 it('shows each change at once, without being loaded again', async () => {

@@ -183,6 +183,35 @@ test('members are seen while they are there', async () => {
   expect(seen).toEqual([[], [['worker-7', 1]], [['worker-7', 2]], []]);
 });
 
+test('messages to a group are read in their order, from a cursor on, and those that were dropped are said to be', async () => {
+  await using postern = client();
+  const group = postern.group(randomUUID());
+  const cursor = await group.cursor();
+  const first = await group.post({ reload: 'rates' }, { requestId: 'r1' });
+  expect(await group.post({ reload: 'rates' }, { requestId: 'r1' })).toBe(first);
+  const second = await group.post('second');
+  const over = new AbortController();
+  const seen: unknown[] = [];
+  const listening = (async () => {
+    for await (const { number, body, missed } of group.messages({ after: cursor, signal: over.signal }))
+      seen.push([number, body, missed]);
+  })();
+  await eventually('both are read', () => seen.length === 2);
+  const third = await group.post('third');
+  await eventually('the third is read', () => seen.length === 3);
+  over.abort();
+  await listening;
+  expect(seen).toEqual([
+    [first, { reload: 'rates' }, false],
+    [second, 'second', false],
+    [third, 'third', false],
+  ]);
+  for await (const { body, missed } of group.messages({ after: 0 })) {
+    expect([body, missed]).toEqual([{ reload: 'rates' }, false]);
+    break;
+  }
+});
+
 test('several keys are read at one moment, and listed with their values and without', async () => {
   await using postern = client();
   const { config } = postern;
@@ -296,4 +325,24 @@ test('counters count, barriers hold, double barriers gather', async () => {
   });
   await Promise.all(entered.map((hold) => hold.release()));
   expect(await pair.a.expect(200, 'GET', `/v1/double-barriers/${name}`)).toMatchObject({ memberCount: 0 });
+});
+
+test('a lock is reserved in order of arrival, and its token serves another program', async () => {
+  await using one = client();
+  await using other = client();
+  const name = randomUUID();
+  const hold = await one.lock(name).acquire();
+  const reserving = other.lock(name).reserve({ forMs: 600_000, owner: 'ann', reason: 'release', waitMs: 60_000 });
+  await eventually('it waits', async () => (await one.lock(name).show()).waiterCount === 1);
+  await hold.release();
+  const { reservationToken, reservedUntil } = await reserving;
+  expect((await one.lock(name).show()).holders).toMatchObject([
+    { reservation: { owner: 'ann', until: reservedUntil } },
+  ]);
+  expect(await one.lock(name).reserve({ forMs: 60_000, owner: 'bob' }).catch(codeOf)).toBe('lock-held');
+  const extended = await one.lock(name).extendReservation(reservationToken, 900_000);
+  expect(Date.parse(extended.reservedUntil)).toBeGreaterThan(Date.parse(reservedUntil));
+  await one.lock(name).releaseReservation(reservationToken);
+  expect(await one.lock(name).releaseReservation(reservationToken).catch(codeOf)).toBe('not-holder');
+  await (await one.lock(name).acquire()).release();
 });

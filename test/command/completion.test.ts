@@ -34,7 +34,7 @@ describe('completion', () => {
   it('offers in bash subcommands, then theirs, options, and the values that there are', () => {
     expect(offered('')).toEqual(expect.arrayContaining(['lock', 'queue', 'doctor', '--help']));
     expect(offered('lo')).toEqual(['lock']);
-    expect(offered('queue', '')).toEqual(['push', 'work', 'peek', 'tail', 'redrive']);
+    expect(offered('queue', '')).toEqual(['push', 'work', 'peek', 'tail', 'rm', 'pause', 'resume', 'redrive']);
     expect(offered('lock', 'x', '--kill')).toEqual(['--kill-after']);
     expect(offered('lock', 'x', '--busy', '')).toEqual(['wait', 'fail', 'skip']);
     expect(offered('ls', 'lo')).toEqual(['locks']);

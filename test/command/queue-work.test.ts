@@ -74,4 +74,20 @@ describe('postern queue work', { timeout: LONG_MS * 2 }, () => {
     expect(run.stdout).toBe('ran\nran\n');
     expect(await pair.b.expect(200, 'GET', '/v1/queues/at-most')).toMatchObject({ depth: 4, claimed: 0 });
   });
+
+  it('makes a message a dead letter at once when its job says so, and gives it back where there are none', async () => {
+    const config = { order: 'fifo', maxDeliveries: 9, deadLetterQueue: 'hopeless.dead' };
+    await pair.b.expect([200, 201], 'PUT', '/v1/queues/hopeless', { body: config });
+    for (const queue of ['hopeless', 'hopeful']) {
+      await push(queue, 'poison');
+      const words = ['queue', 'work', queue, '--json', '--dead-letter-exit', '65', '--max', '1'];
+      const run = runCommand([...words, '--', 'sh', '-c', 'exit 65'], { url: pair.a.url });
+      expect(await run.code()).toBe(0);
+      expect(run.stderr).toMatch(queue === 'hopeless' ? /goes to the dead letters: exit code 65/ : /deadLetterQueue/);
+    }
+    const { items } = await pair.a.expect(200, 'GET', '/v1/queues/hopeless.dead/messages');
+    expect(items).toMatchObject([{ body: 'poison', deadLetter: { reason: 'exit code 65', deliveries: 1 } }]);
+    expect(await pair.a.expect(200, 'GET', '/v1/queues/hopeless')).toMatchObject({ depth: 0, claimed: 0 });
+    expect(await pair.a.expect(200, 'GET', '/v1/queues/hopeful')).toMatchObject({ depth: 1, claimed: 0 });
+  });
 });

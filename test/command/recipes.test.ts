@@ -336,7 +336,57 @@ describe('postern ls, show and revoke', { timeout: LONG_MS }, () => {
     'double-barriers',
     'config',
     'counters',
+    'schedules',
   ])('lists %s', async (kind) => {
     expect(Array.isArray(await json(['ls', kind]))).toBe(true);
+  });
+});
+
+describe('postern reserve', { timeout: LONG_MS }, () => {
+  it('prints a token that extends and releases the reservation, and says who has it', async () => {
+    const settings = {
+      POSTERN_RESERVATION_TOKEN: (await output(['reserve', 'stage', '--for', '2h', '--owner', 'ann'])).trim(),
+    };
+    const waiting = postern(['reserve', 'stage', '--for', '1h', '--owner', 'bob', '--wait', '1ms']);
+    expect(await waiting.code()).toBe(75);
+    expect(waiting.stderr).toContain('reservation of "ann"');
+    expect(await output(['ls', 'reservations'])).toMatch(/NAME +UNTIL[^]*stage +\S+ +ann/);
+    expect(await output(['reservation', 'extend', 'stage', '--for', '3h'], { settings })).toMatch(/^reserved until /);
+    expect(await output(['reservation', 'release', 'stage'], { settings })).toBe('');
+    expect(await postern(['reservation', 'release', 'stage'], { settings }).code()).toBe(1);
+    expect(await postern(['reservation', 'release', 'stage']).code()).toBe(64);
+    expect(await postern(['reserve', 'stage']).code()).toBe(64);
+  });
+
+  it('leaves a reservation that an administrator breaks, at the version that was seen', async () => {
+    await output(['reserve', 'stuck', '--for', '2h', '--owner', 'ann']);
+    const [left] = (await json(['nodes', 'lock', 'stuck'])) as { node: string; version: number }[];
+    expect(await output(['nodes', 'lock', 'stuck'])).toMatch(/ann, until \S+ +yes/);
+    const words = ['break', 'lock', 'stuck', left?.node ?? '', '--reason', 'forgotten'];
+    expect(await postern(words).code()).toBe(64);
+    expect(await postern([...words, '--version', '77']).code()).toBe(1);
+    expect(await output([...words, '--version', String(left?.version)])).toBe('');
+    expect(await json(['nodes', 'lock', 'stuck'])).toEqual([]);
+  });
+});
+
+describe('postern schedule', { timeout: LONG_MS }, () => {
+  it('puts a schedule, which is listed and shown, and removes it', async () => {
+    const words = ['schedule', 'put', 'nightly', '0 3 * * *', '{"job": "backup"}', '--as', 'json', '--queue', 'jobs'];
+    const due = await output([...words, '--zone', 'Europe/Berlin', '--misfire', 'once']);
+    expect(due).toMatch(/^20\d\d-\d\d-\d\dT0[12]:00:00\.000Z\n$/);
+    const shown = { cron: '0 3 * * *', timeZone: 'Europe/Berlin', misfire: 'once', dueAt: due.trim() };
+    expect(await json(['show', 'schedule', 'nightly'])).toMatchObject({ ...shown, to: { body: { job: 'backup' } } });
+    expect(await json(['ls', 'schedules'])).toMatchObject([{ name: 'nightly', ...shown }]);
+    expect(await output([...words, '--paused'])).toBe('paused\n');
+    expect(await output(['schedule', 'rm', 'nightly'])).toBe('');
+    expect(await json(['ls', 'schedules'])).toEqual([]);
+  });
+
+  it('says what is wrong', async () => {
+    expect(await postern(['schedule', 'put', 'nightly', '0 3 * * *', 'backup']).code()).toBe(64);
+    const wrong = postern(['schedule', 'put', 'nightly', '0 25 * * *', 'backup', '--queue', 'jobs']);
+    expect(await wrong.code()).toBe(64);
+    expect(wrong.stderr).toContain('cron is "0 25 * * *"');
   });
 });

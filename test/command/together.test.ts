@@ -126,6 +126,50 @@ describe('postern group join', { timeout: LONG_MS }, () => {
   });
 });
 
+describe('postern group post and messages', { timeout: LONG_MS }, () => {
+  it('posts once under one request id, and prints what comes, from now on or from the oldest', async () => {
+    expect(await postern(['group', 'post', 'told', 'early']).code()).toBe(0);
+    const listening = postern(['group', 'messages', 'told', '--max', '2', '--json']);
+    const all = postern(['group', 'messages', 'told', '--after', '0', '--max', '3']);
+    await all.untilSays(/early/);
+    await eventually('both wait', async () => (await pair.a.metric('postern_http_requests_in_flight')) === 2);
+    const numbers: string[] = [];
+    for (let i = 0; i < 2; i += 1) {
+      const run = postern(['group', 'post', 'told', '--as', 'json', '--request-id', 'r1'], {
+        stdin: '{"say":"a\\u001b[2J"}',
+      });
+      expect(await run.code()).toBe(0);
+      numbers.push(run.stdout.trim());
+    }
+    expect(numbers[0]).toBe(numbers[1]);
+    expect(await postern(['group', 'post', 'told', 'last']).code()).toBe(0);
+    expect(await listening.code()).toBe(0);
+    expect(
+      listening.stdout
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line) as unknown),
+    ).toMatchObject([
+      { number: Number(numbers[0]), body: { say: 'a\u001b[2J' }, missed: false },
+      { body: 'last', missed: false },
+    ]);
+    expect(await all.code()).toBe(0);
+    expect(all.stdout.split('\n').map((line) => line.replace(/^\d+ {2}/, ''))).toEqual([
+      '"early"',
+      '{"say":"a\\u001b[2J"}',
+      '"last"',
+      '',
+    ]);
+  });
+
+  it('says what is wrong with the body, and posts nothing', async () => {
+    const run = postern(['group', 'post', 'wrong', '--as', 'json', '{']);
+    expect(await run.code()).toBe(64);
+    expect(run.stderr).toMatch(/the body is no JSON/);
+    expect(await pair.a.expect(200, 'GET', '/v1/groups/wrong/messages?after=0')).toMatchObject({ messages: [] });
+  });
+});
+
 describe('postern barrier', { timeout: LONG_MS }, () => {
   it('waits until the barrier is lifted, or exits with 75', async () => {
     expect(await postern(['barrier', 'wait', 'migration']).code()).toBe(0);

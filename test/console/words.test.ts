@@ -1,6 +1,6 @@
 /** How the console says durations, numbers, values and names. */
 import { describe, expect, it } from 'vitest';
-import { age, duration } from '../../src/console/words/age.js';
+import { age, duration, until } from '../../src/console/words/age.js';
 import { fullNameOf, nameOf } from '../../src/console/words/holder.js';
 import { bytes, quantity } from '../../src/console/words/quantity.js';
 import { bounded, textOf, textOfBytes } from '../../src/console/words/value.js';
@@ -24,6 +24,17 @@ describe('durations', () => {
     expect(age('2026-01-01T00:00:00.000Z', now)).toBe('1 m');
     expect(age('2026-01-01T00:02:00.000Z', now)).toBe('0 s');
     expect(age(null, now)).toBe('–');
+  });
+});
+
+describe('what is to come', () => {
+  it.each([
+    ['2026-01-01T00:00:00.001Z', 'in 1 s'],
+    ['2026-01-01T01:01:00.000Z', 'in 1 h 1 m'],
+    ['2026-01-01T00:00:00.000Z', 'now'],
+    ['2025-12-31T23:00:00.000Z', 'now'],
+  ])('at %s is %s', (instant, text) => {
+    expect(until(instant, Date.parse('2026-01-01T00:00:00.000Z'))).toBe(text);
   });
 });
 
@@ -61,5 +72,11 @@ describe('names', () => {
     expect([nameOf(one), fullNameOf(one)]).toEqual(['backup', 'backup (ops, lease 01234567…)']);
     expect(nameOf({ ...one, label: '' })).toBe('lease 01234567');
     expect(nameOf({ label: null, leaseId: null, principal: null, external: true })).toContain('not Postern’s');
+  });
+
+  it('cannot turn around what stands beside them', () => {
+    const one = { label: '\u202Eevil\u0007\u2066', principal: 'ops' };
+    expect(fullNameOf(one)).toBe('\\u202eevil\\u0007\\u2066 (ops)');
+    expect(textOf('a\n\tb\u200F👩‍💻 שלום')).toBe('a\n\tb\\u200f👩‍💻 שלום');
   });
 });

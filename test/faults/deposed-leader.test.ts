@@ -167,10 +167,12 @@ test(
     const [first, second] = [await a.createLease({ ttlMs: LONG_MS }), await a.createLease({ ttlMs: LONG_MS })];
     const run = (replica: Replica, verb: 'start' | 'finish', lease: LeaseHandle, body: object): Promise<Reply> =>
       replica.call('POST', `/v1/runs/report/${verb}`, { body, leaseToken: lease.leaseToken });
-    for (const occurrence of ['done-then', 'lost-then'])
-      expect((await run(a, 'start', first, { occurrence })).body).toMatchObject({ started: true });
+    const begun = await run(a, 'start', first, { occurrence: 'done-then' });
+    const { fencingToken } = begun.body as { fencingToken: number };
+    expect((await run(a, 'start', first, { occurrence: 'lost-then' })).body).toMatchObject({ started: true });
     await replace();
-    expect((await run(b, 'finish', first, { occurrence: 'done-then', outcome: 'done' })).status).toBe(200);
+    const done = { occurrence: 'done-then', outcome: 'done', fencingToken };
+    expect((await run(b, 'finish', first, done)).status).toBe(200);
     expect((await b.endLease(first)).status).toBe(204);
     await expectPast();
 
@@ -183,12 +185,36 @@ test(
     void asked.then(() => (answered = true));
     await throughout('nothing is answered that no quorum knows', () => !answered);
     ensemble.rejoin(old.id);
-    const [done, lost, shown] = await asked;
-    expect(done.body).toMatchObject({ started: false, state: 'done' });
+    const [doneThen, lost, shown] = await asked;
+    expect(doneThen.body).toMatchObject({ started: false, state: 'done' });
     expect(lost.body).toMatchObject({ started: true, attempt: 2 });
     expect((shown.body as { occurrences: object[] }).occurrences).toContainEqual(
       expect.objectContaining({ occurrence: 'done-then', state: 'done' }),
     );
+  },
+);
+
+test(
+  'a cursor that a message posted since has is not refused, and that message is read (C37, C61)',
+  { timeout: scaled(90_000) },
+  async () => {
+    const path = '/v1/groups/told/messages';
+    const post = (replica: Replica, body: string): Promise<Reply> => replica.call('POST', path, { body: { body } });
+    const before = (await post(a, 'before')).body as { number: number };
+    await replace();
+    const [first, second] = [(await post(b, 'first')).body, (await post(b, 'second')).body] as { number: number }[];
+    await expectPast();
+
+    const asked = Promise.all(
+      [before, first, second].map((cursor) => a.call('GET', `${path}?after=${cursor?.number}`)),
+    );
+    let answered = false;
+    void asked.then(() => (answered = true));
+    await throughout('nothing is answered that no quorum knows', () => !answered);
+    ensemble.rejoin(old.id);
+    const pages = (await asked).map(({ body }) => body as { messages: { body: unknown }[] });
+    const bodies = pages.map(({ messages }) => messages.map(({ body }) => body));
+    expect(bodies).toEqual([['first', 'second'], ['second'], []]);
   },
 );
 

@@ -16,13 +16,16 @@ import { beforeWrite, startCuttable } from '../support/scene.js';
 
 type Ask = [method: Dispatcher.HttpMethod, path: string, body?: unknown, status?: number];
 
+/** One that names what the first answer of `before` has given. */
+type Step = Ask | ((given: Record<string, unknown>) => Ask);
+
 interface Scenario {
   /** Done before, at the replica that works. */
   before?: readonly Ask[];
   /** Asked, and given up. */
-  old: Ask;
+  old: Step;
   /** Done afterwards, at the replica that works. */
-  newer?: readonly Ask[];
+  newer?: readonly Step[];
   /** How it is looked at. */
   look: Ask;
 }
@@ -38,6 +41,7 @@ const queue = (maxDepth: number): Ask => ['PUT', '/v1/queues/work', { order: 'fi
 const push = (body: unknown): Ask => ['POST', '/v1/queues/work/messages', { messages: [{ body }] }];
 const deleteQueue: Ask = ['DELETE', '/v1/queues/work'];
 const acquire: Ask = ['POST', '/v1/locks/door/acquire', {}];
+const startRun: Ask = ['POST', '/v1/runs/report/start', { occurrence: 'one', requestId: 'mine' }];
 const end: Ask = ['DELETE', '/v1/leases/self'];
 const release: Ask = ['POST', '/v1/locks/door/release', {}];
 
@@ -206,6 +210,24 @@ const SCENARIOS: Record<string, Scenario> = {
     old: ['POST', '/v1/transactions', { participants: ['p'], deadlineMs: 60_000 }],
     look: ['GET', '/v1/transactions'],
   },
+  'failing an attempt at a run, after it was asked for again': {
+    before: [startRun],
+    old: ({ fencingToken }) => [
+      'POST',
+      '/v1/runs/report/finish',
+      { occurrence: 'one', outcome: 'failed', fencingToken },
+    ],
+    newer: [startRun],
+    look: ['GET', '/v1/runs/report'],
+  },
+  'releasing a reservation, after it was extended by less than it has': {
+    before: [['POST', '/v1/locks/door/reserve', { owner: 'me', reason: 'upkeep', forMs: 60_000 }]],
+    old: ({ reservationToken }) => ['POST', '/v1/locks/door/reservation/release', { reservationToken }],
+    newer: [
+      ({ reservationToken }) => ['POST', '/v1/locks/door/reservation/extend', { reservationToken, forMs: 1_000 }],
+    ],
+    look: ['GET', '/v1/locks/door'],
+  },
   'revoking a hold': {
     before: [acquire],
     old: ['POST', '/v1/locks/door/revoke', { graceMs: 0 }],
@@ -232,13 +254,29 @@ async function startScene() {
 }
 
 function optionsOf(lease: LeaseHandle, [, path, body]: Ask): CallOptions {
-  const isOfLease = !/^\/v1\/(config|barriers|counters|queues|transactions)/.test(path) && !path.endsWith('/revoke');
+  const isOfLease =
+    !/^\/v1\/(config|barriers|counters|queues|transactions)/.test(path) &&
+    !/\/(revoke|reserve|reservation\/\w+)$/.test(path);
   return { ...(body === undefined ? {} : { body }), ...(isOfLease ? { leaseToken: lease.leaseToken } : {}) };
 }
 
 async function ask(client: Client, lease: LeaseHandle, asked: Ask): Promise<unknown> {
   const [method, path, , status] = asked;
   return (await client.expect(status ?? [200, 201, 204], method, path, optionsOf(lease, asked))) as unknown;
+}
+
+function stepOf(step: Step, given: Record<string, unknown>): Ask {
+  return typeof step === 'function' ? step(given) : step;
+}
+
+/** @returns the first answer */
+async function before(
+  { b, lease }: { b: Replica; lease: LeaseHandle },
+  scenario: Scenario,
+): Promise<Record<string, unknown>> {
+  const answers: unknown[] = [];
+  for (const one of scenario.before ?? []) answers.push(await ask(b, lease, one));
+  return (answers[0] ?? {}) as Record<string, unknown>;
 }
 
 /** Asks, has the connection end when `sent`, and comes back when the replica knows that. */
@@ -259,11 +297,11 @@ function inFlight(a: Replica): Promise<number> {
 }
 
 async function compare(
-  { a, b, lease }: { a: Replica; b: Replica; lease: LeaseHandle },
+  { a, b, lease, given }: { a: Replica; b: Replica; lease: LeaseHandle; given: Record<string, unknown> },
   scenario: Scenario,
   proxy: TcpProxy,
 ): Promise<void> {
-  for (const one of scenario.newer ?? []) await ask(b, lease, one);
+  for (const one of scenario.newer ?? []) await ask(b, lease, stepOf(one, given));
   const then = await ask(b, lease, scenario.look);
   proxy.heal();
   await eventually('the replica has ended the request', async () => (await inFlight(a)) === 0);
@@ -294,6 +332,8 @@ const SENT = [
   'making a queue, after it was deleted',
   'the first push to a queue, after it was made and deleted',
   'deleting a queue, after it was deleted and made anew',
+  'failing an attempt at a run, after it was asked for again',
+  'releasing a reservation, after it was extended by less than it has',
 ];
 
 /** More than what a reading takes, or a ping: a write. */
@@ -302,36 +342,38 @@ const WRITE_BYTES = 60;
 for (const [name, scenario] of Object.entries(SCENARIOS)) {
   test(`what waited for a connection and was given up is not done: ${name} (C35)`, async () => {
     await using scene = await startScene();
-    const { a, b, proxy, lease } = scene;
-    for (const one of scenario.before ?? []) await ask(b, lease, one);
+    const { a, proxy, lease } = scene;
+    const given = await before(scene, scenario);
     proxy.refuse();
     proxy.cut();
-    await giveUp(a, lease, scenario.old, () => Promise.resolve());
-    await compare(scene, scenario, proxy);
+    await giveUp(a, lease, stepOf(scenario.old, given), () => Promise.resolve());
+    await compare({ ...scene, given }, scenario, proxy);
   });
 
   test(`what waited for an answer and was given up does not go on: ${name} (C35)`, async () => {
     await using scene = await startScene();
-    const { a, b, proxy, lease } = scene;
-    for (const one of scenario.before ?? []) await ask(b, lease, one);
+    const { a, proxy, lease } = scene;
+    const given = await before(scene, scenario);
     await a.call('GET', '/v1/leases/self', { leaseToken: lease.leaseToken });
     proxy.suspend();
-    await giveUp(a, lease, scenario.old, () => eventually('it was sent', () => proxy.heldBytes('toZooKeeper') > 0));
-    await compare(scene, scenario, proxy);
+    await giveUp(a, lease, stepOf(scenario.old, given), () =>
+      eventually('it was sent', () => proxy.heldBytes('toZooKeeper') > 0),
+    );
+    await compare({ ...scene, given }, scenario, proxy);
   });
 }
 
 for (const name of SENT) {
   test(`what was sent and held back until something newer was done is refused: ${name} (C35)`, async () => {
     await using scene = await startScene();
-    const { a, b, proxy, lease } = scene;
+    const { a, proxy, lease } = scene;
     const scenario = SCENARIOS[name] as Scenario;
-    for (const one of scenario.before ?? []) await ask(b, lease, one);
+    const given = await before(scene, scenario);
     // What it reads first it is answered; the write behind that is held back.
     beforeWrite(a, () => proxy.pause('toZooKeeper'));
-    await giveUp(a, lease, scenario.old, () =>
+    await giveUp(a, lease, stepOf(scenario.old, given), () =>
       eventually('it has written', () => proxy.heldBytes('toZooKeeper') > WRITE_BYTES),
     );
-    await compare(scene, scenario, proxy);
+    await compare({ ...scene, given }, scenario, proxy);
   });
 }

@@ -3,7 +3,8 @@
  * for a while; then the history of every object is judged (`test/histories`). `npm run torture` does the same with many
  * processes and every fault.
  *
- * `HISTORY_ROUNDS=10` does ten times as much; `FAULT_SEED` repeats the choices.
+ * `HISTORY_ROUNDS=10` does ten times as much, `HISTORY_KINDS=pool,lock` only what these do; `FAULT_SEED` repeats the
+ * choices.
  */
 import { env } from 'node:process';
 import { test } from 'vitest';
@@ -20,6 +21,7 @@ import { seededRandom } from '../support/scene.js';
 
 /** A multiple of the usual number. */
 const ROUNDS = Number(env['HISTORY_ROUNDS'] ?? 1);
+const KINDS = env['HISTORY_KINDS']?.split(',') ?? Object.keys(workloads);
 const CLIENTS = 3;
 const OBJECTS = 2;
 const TROUBLE_EVERY_MS = 1_000;
@@ -98,7 +100,7 @@ async function run({ what, times, ttlMs, make }: Trouble): Promise<void> {
   await using b = await spawnReplica({ root });
   const replicas: ReplicaProcess[] = [a, b];
   const random = seededRandom(what);
-  const crowds = Object.values(workloads).map((workload) => new Crowd(workload, replicas, random, ttlMs));
+  const crowds = KINDS.map((kind) => new Crowd(workloads[kind]!, replicas, random, ttlMs));
   const over = new AbortController();
   const doing = Promise.all(crowds.map((crowd) => crowd.run(over.signal)));
   const troubling = (async () => {

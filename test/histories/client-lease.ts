@@ -19,7 +19,12 @@ export type LeaseInput =
   /** Its client gave it up: it was told that it has ended, or could not tell that it lives. */
   | { readonly do: 'lease-lost'; readonly lease: string }
   /** Its client ended it. */
-  | { readonly do: 'lease-left'; readonly lease: string };
+  | { readonly do: 'lease-left'; readonly lease: string }
+  /**
+   * It is none, but a reservation, which is bound to nothing but a time: it stands until then, on the clock of `now`.
+   * Where nobody was told, it may stand until then.
+   */
+  | { readonly do: 'reserved'; readonly lease: string; readonly until: number };
 
 export type LeaseOutput = { readonly ok: true };
 

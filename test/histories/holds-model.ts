@@ -30,7 +30,8 @@ export type HoldInput =
   | { readonly do: 'check'; readonly token: number; readonly of?: string };
 
 export type HoldOutput =
-  | { readonly token: number }
+  /** `members`: of a pool, which ones. */
+  | { readonly token: number; readonly members?: readonly string[] }
   | { readonly refused: true }
   /** It stands in line. */
   | { readonly kept: true }

@@ -42,9 +42,10 @@ class Told {
     begin: number,
     end: number,
     token: number,
-    shape: { reads?: true; permits?: number } = {},
+    { members, ...shape }: { reads?: true; permits?: number; members?: string[] } = {},
   ): this {
-    return this.add(client, begin, end, { do: 'acquire', by: `${client}#1`, ...shape }, { token });
+    const output = { token, ...(members && { members }) };
+    return this.add(client, begin, end, { do: 'acquire', by: `${client}#1`, ...shape }, output);
   }
 
   release(client: string, begin: number, end: number): this {
@@ -126,6 +127,21 @@ describe('what a client may believe', () => {
       .acquire('b', 2, 5, 11, { permits: 2 });
     expect(three.complaints(3)).toEqual([]);
     expect(three.acquire('c', 6, 7, 12, { permits: 1 }).complaints(3)[0]).toContain('c#1 was told at 7.0');
+  });
+});
+
+describe('a member of a pool', () => {
+  it('is given to one at a time, and not to somebody else who believes to hold it', () => {
+    const of = (members: string[], end: number): Told =>
+      told()
+        .lease('a', 0, 40)
+        .lease('b', 0, 40)
+        .acquire('a', 2, 5, 10, { members: ['0'] })
+        .release('a', end, 60)
+        .acquire('b', 6, 30, 11, { members });
+    expect(of(['1'], 50).complaints(2)).toEqual([]);
+    expect(of(['0'], 20).complaints(2)).toEqual([]);
+    expect(of(['0'], 50).complaints(2)).toEqual(['b#1 was given member 0, which a#1 believed to hold']);
   });
 });
 

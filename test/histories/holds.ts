@@ -4,6 +4,7 @@
  * - Nobody believes to hold what somebody else believes to hold. A client may believe it from when it was told of the
  *   grant until it asks to release, its lease may have ended by its own clock (its last answered heartbeat was sent
  *   `ttlMs` ago), or it is told that it is lost.
+ * - Of a pool, nobody is given a member that somebody else believes to hold.
  * - A token is higher than all tokens of holds that it excludes and that were told before it was asked for; and none is
  *   given twice.
  * - Whoever looks sees those that hold.
@@ -46,6 +47,7 @@ interface Hold {
   readonly asked: number;
   readonly token: number;
   readonly tokens: ReadonlySet<number>;
+  readonly members: readonly string[];
   readonly told: number;
   /** Not after `told` when it may not even then be believed. */
   readonly believedUntil: number;
@@ -79,6 +81,7 @@ export function holdComplaints(
   return [
     ...tokensGivenTwice(holds),
     ...overlappingBeliefs(holds, limit),
+    ...membersHeldTwice(holds),
     ...(limit === 1 ? tokensOutOfOrder(holds) : []),
     ...notShown(holds, looks),
     ...(circumstances.disturbed === undefined ? [] : waitedInVain(own, leases, circumstances.disturbed)),
@@ -116,7 +119,9 @@ function holdsOf(operations: readonly HoldOperation[], leases: ReadonlyMap<strin
   for (const [by, ofOne] of byHold) {
     const acquires = ofOne.filter((one): one is Operation<Acquire, HoldOutput> => one.input.do === 'acquire');
     const grants = acquires.flatMap(({ client, end, input, output }) =>
-      output !== undefined && 'token' in output ? [{ client, input, told: end, token: output.token }] : [],
+      output !== undefined && 'token' in output
+        ? [{ client, input, told: end, token: output.token, members: output.members ?? [] }]
+        : [],
     );
     const [first] = grants.sort((a, b) => a.told - b.told);
     if (first === undefined) continue;
@@ -128,6 +133,7 @@ function holdsOf(operations: readonly HoldOperation[], leases: ReadonlyMap<strin
       permits: first.input.permits ?? 1,
       asked: Math.min(...acquires.map(({ begin }) => begin)),
       token: first.token,
+      members: first.members,
       tokens: new Set(grants.map(({ token }) => token)),
       told: first.told,
       believedUntil: Math.min(released, leases.get(leaseOf(by))?.believedFrom(first.told) ?? Infinity),
@@ -172,6 +178,18 @@ function overlappingBeliefs(holds: readonly Hold[], limit: number): string[] {
     );
   }
   return found;
+}
+
+function membersHeldTwice(holds: readonly Hold[]): string[] {
+  return holds.flatMap((hold) =>
+    holds
+      .filter(({ by, told, believedUntil }) => by !== hold.by && told <= hold.told && believedUntil > hold.told)
+      .flatMap(({ by, members }) =>
+        members
+          .filter((member) => hold.members.includes(member))
+          .map((member) => `${hold.by} was given member ${member}, which ${by} believed to hold`),
+      ),
+  );
 }
 
 function tokensOutOfOrder(holds: readonly Hold[]): string[] {

@@ -15,7 +15,7 @@ interface Life {
   readonly ttlMs: number;
 }
 
-const FACTS: readonly string[] = ['lease-lives', 'lease-lost', 'lease-left'] satisfies LeaseInput['do'][];
+const FACTS: readonly string[] = ['lease-lives', 'lease-lost', 'lease-left', 'reserved'] satisfies LeaseInput['do'][];
 
 export function isLeaseInput(input: { readonly do: string }): input is LeaseInput {
   return FACTS.includes(input.do);
@@ -56,6 +56,10 @@ export class LeaseLife {
       if (!isLeaseInput(input)) continue;
       const lease = leases.get(input.lease) ?? new LeaseLife(input.lease, client);
       leases.set(input.lease, lease);
+      if (input.do === 'reserved') {
+        lease.#stands(input.until, end);
+        continue;
+      }
       if (input.do === 'lease-lives') {
         lease.#seen = Math.max(lease.#seen, begin);
         lease.#ttlMs = input.ttlMs;
@@ -70,6 +74,13 @@ export class LeaseLife {
       if (lease !== undefined) lease.#used = Math.max(lease.#used, end === Infinity ? begin : end);
     }
     return leases;
+  }
+
+  #stands(until: number, told: number): void {
+    this.#used = Math.max(this.#used, until);
+    if (told === Infinity) return;
+    this.#seen = Math.max(this.#seen, until);
+    this.#lives.push({ begin: until, end: told, ttlMs: 0 });
   }
 
   /**

@@ -1,15 +1,15 @@
 /**
  * The libraries that are tried, each got once through the client of the place where it is published
  * (`bench/provide.ts`), and the programs in `drivers` that use them. What cannot be had is told by its error, and its
- * tests fail with it.
+ * tests fail with it. Terraform is a program of its own.
  */
 import { mkdir } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import { env } from 'node:process';
 import { fileURLToPath } from 'node:url';
-import { curatorJars, kazooPackages, must } from '../../bench/provide.js';
+import { curatorJars, kazooPackages, must, terraform } from '../../bench/provide.js';
 
-export const LIBRARIES = ['curator', 'kazoo', 'go-zookeeper'] as const;
+export const LIBRARIES = ['curator', 'kazoo', 'go-zookeeper', 'terraform'] as const;
 export type LibraryName = (typeof LIBRARIES)[number];
 
 export interface LibraryProgram {
@@ -28,8 +28,13 @@ export async function provideLibraries(): Promise<Record<LibraryName, Provided>>
   await mkdir(HOME, { recursive: true });
   const get = (provide: () => Promise<LibraryProgram>): Promise<Provided> =>
     provide().catch((error: unknown) => ({ error: (error as Error).message }));
-  const [curator, kazoo, goZookeeper] = await Promise.all([get(provideCurator), get(provideKazoo), get(provideGo)]);
-  return { curator, kazoo, 'go-zookeeper': goZookeeper };
+  const [curator, kazoo, goZookeeper, ofTerraform] = await Promise.all([
+    get(provideCurator),
+    get(provideKazoo),
+    get(provideGo),
+    get(async () => ({ command: await terraform(), args: [], env: {} })),
+  ]);
+  return { curator, kazoo, 'go-zookeeper': goZookeeper, terraform: ofTerraform };
 }
 
 async function provideCurator(): Promise<LibraryProgram> {

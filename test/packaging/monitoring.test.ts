@@ -67,6 +67,8 @@ beforeAll(async () => {
   expect((await inherited).status).toBe(200);
   await replica.release('inherited', waiter);
   await replica.expect(201, 'POST', '/v1/queues/seen/messages', { body: { messages: [{ body: 1 }] } });
+  await replica.expect(201, 'POST', '/v1/queues/halted/messages', { body: { messages: [{ body: 1 }] } });
+  await replica.expect(204, 'POST', '/v1/queues/halted/pause');
   // Somebody waits while it is read, so that there are contended names.
   await replica.hold('crowded', holder);
   void replica.acquire('crowded', waiter, { waitMs: 50_000 }).catch(() => undefined); // until the replica goes
@@ -74,9 +76,12 @@ beforeAll(async () => {
   const id = await begin(replica, ['only']);
   await vote(replica, id, holder, 'only');
   // How deep queues are is counted now and then.
-  page = await eventually('the queue is counted', async () => {
+  page = await eventually('the queues are counted', async () => {
     const found = new Exposition((await replica.call('GET', '/metrics')).body as string);
-    return found.hasValue('postern_queue_depth', 'queue', 'seen') && found;
+    const areThere =
+      found.hasValue('postern_queue_depth', 'queue', 'seen') &&
+      found.hasValue('postern_queue_paused', 'queue', 'halted');
+    return areThere && found;
   });
 });
 afterAll(() => replica[Symbol.asyncDispose]());

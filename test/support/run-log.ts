@@ -16,7 +16,7 @@ const NODE_WARNING = /MaxListenersExceeded|Timeout(NaN|Negative|Overflow)/;
 
 /** What a secret that can be told from other words is made of. */
 const WORD = /[A-Za-z0-9_-]{12,}/g;
-const LEASE_TOKEN = /"leaseToken":"([^"]+)"/g;
+const TOKEN = /"(?:lease|reservation)Token":"([^"]+)"/g;
 
 class RunLog {
   readonly #words = new Map<string, string>();
@@ -60,8 +60,7 @@ class RunLog {
       // A test of bad input sends anything; what is a secret is long.
       if (value !== undefined && /[A-Za-z0-9_-]{20,}/.test(value)) this.keepOut(value);
     }
-    if (answer.includes('"leaseToken"'))
-      for (const [, token] of answer.matchAll(LEASE_TOKEN)) this.keepOut(token as string);
+    if (answer.includes('Token":"')) for (const [, token] of answer.matchAll(TOKEN)) this.keepOut(token as string);
   }
 
   /** @throws Error with the line in which a secret is, or with a warning of Node */

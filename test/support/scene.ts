@@ -18,7 +18,7 @@ import { acquireLock, type AcquireLock } from '../../src/recipes/lock/lock.js';
 import type { ZooKeeperClient } from '../../src/zookeeper/client.js';
 import { unless } from '../../src/zookeeper/errors.js';
 import type { MultiOperation, Stat } from '../../src/zookeeper/operations.js';
-import type { Caller } from '../../src/time.js';
+import { callerUntil, type Caller } from '../../src/time.js';
 import type { Client, LeaseHandle } from './http/client.js';
 import { passed } from './eventually.js';
 import { randomFrom } from './random.js';
@@ -99,7 +99,7 @@ function once(work: () => unknown): () => unknown {
 }
 
 /** A client that stays until it has its answer. */
-export const PRESENT: Caller = { gone: false, signal: new AbortController().signal };
+export const PRESENT: Caller = callerUntil({ gone: false }, new AbortController().signal);
 
 /** A deadline on the monotonic clock. */
 export function soon(ms: number = timing.eventuallyMs): number {

@@ -63,8 +63,11 @@ const NEVER_OVERLOADED = { POSTERN_OVERLOAD_DELAY_MS: '0' };
 
 const NO_HOUSEKEEPING: HousekeepingTiming = { ...HOUSEKEEPING_TIMING, everyMs: 24 * HOUR };
 
-/** Those that every replica keeps: on the list of pending revocations, and on the question where requests wait. */
-export const STANDING_WATCHES = 2;
+/**
+ * Those that every replica keeps: on the list of pending revocations, on the reservations, on the question where
+ * requests wait, and for schedules.
+ */
+export const STANDING_WATCHES = 4;
 
 /** Replicas that have not been disposed of. */
 let inThisProcess = 0;

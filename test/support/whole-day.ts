@@ -45,10 +45,14 @@ export async function liveADay(
   await useLeases(day);
   await useLines(day);
   await useMoreOfLines(day);
+  await useReservation(day);
+  await useProtocolsOfOthers(day);
   await useElection(day);
   await useBarriers(day);
   await useGroup(day);
+  await usePool(day);
   await useRun(day);
+  await useSchedule(day);
   await useConfiguration(day);
   await useTransaction(day);
   await useQueue(day);
@@ -116,6 +120,7 @@ async function useLines({ ask, get, watch, me, next, kept }: Day): Promise<void>
     await ask('POST', `${thing}/revoke`, undefined, { reason: 'noon', graceMs: 60_000 });
     await get(thing);
     await get(`${thing}/waiters`);
+    await get(`${thing}/nodes`);
     await get(path);
     await ask('POST', `${thing}/release`, me, {});
     await waiting;
@@ -134,6 +139,30 @@ async function useMoreOfLines({ ask, me, kept }: Day): Promise<void> {
   await ask('DELETE', '/v1/leases/self', oneCall);
 }
 
+async function useReservation({ ask, get, kept }: Day): Promise<void> {
+  const asked = { forMs: 60_000, owner: kept.data, reason: kept.value };
+  const { reservationToken } = await ask('POST', '/v1/locks/reserved/reserve', undefined, asked);
+  for (const path of ['/v1/reservations', '/v1/locks/reserved']) await get(path);
+  await ask('POST', '/v1/locks/reserved/reservation/extend', undefined, { reservationToken, forMs: 120_000 });
+  await ask('POST', '/v1/locks/reserved/reservation/release', undefined, { reservationToken });
+  await ask('POST', '/v1/locks/reserved/reserve', undefined, asked);
+  const { items } = await get('/v1/locks/reserved/nodes');
+  const { node, version } = items[0];
+  await ask('POST', '/v1/locks/reserved/break', undefined, { node, version, reason: 'noon' });
+}
+
+async function useProtocolsOfOthers({ ask, get, kept }: Day): Promise<void> {
+  const machine = { client_params: { id: kept.data, group: 'thing' } };
+  for (const path of ['/v1/pre-reboot', '/v1/steady-state'])
+    await ask('POST', path, undefined, machine, { headers: { 'fleet-lock-protocol': 'true' } });
+  const state = '/v1/terraform/thing';
+  await ask('POST', `${state}/lock`, undefined, { ID: 'noon', Who: kept.data, Info: kept.value });
+  await ask('POST', `${state}?ID=noon`, undefined, { kept: kept.value });
+  await get(state);
+  await ask('POST', `${state}/unlock`, undefined, { ID: 'noon' });
+  await ask('DELETE', state);
+}
+
 async function useElection({ ask, get, watch, me, kept }: Day): Promise<void> {
   const election = '/v1/elections/thing';
   const elected = await ask('POST', `${election}/campaign`, me, { value: kept.value });
@@ -141,7 +170,8 @@ async function useElection({ ask, get, watch, me, kept }: Day): Promise<void> {
   await ask('POST', `${election}/acknowledge`, me, {});
   await ask('POST', `${election}/check`, undefined, { fencingToken: elected.fencingToken });
   await watch(`${election}/events`);
-  for (const path of ['/v1/elections', election, `${election}/candidates`]) await get(path);
+  for (const path of ['/v1/elections', election, `${election}/candidates`, `${election}/nodes`]) await get(path);
+  await ask('POST', `${election}/transfer`, undefined, { candidateId: elected.candidateId, reason: 'noon' });
   await ask('POST', `${election}/revoke`, undefined, { reason: 'noon', graceMs: 60_000 });
   await ask('POST', `${election}/resign`, me, {});
 }
@@ -164,17 +194,42 @@ async function useGroup({ ask, get, watch, me, kept }: Day): Promise<void> {
   const group = '/v1/groups/thing';
   await ask('PUT', `${group}/members/m`, me, { value: kept.value });
   await watch(`${group}/events`);
-  for (const path of ['/v1/groups', group, `${group}/members`, `${group}/shares?of=4`]) await get(path);
+  await ask('POST', `${group}/messages`, undefined, { body: kept.value });
+  await watch(`${group}/messages/events`);
+  for (const path of ['/v1/groups', group, `${group}/members`, `${group}/shares?of=4`, `${group}/messages?after=0`])
+    await get(path);
   await ask('DELETE', `${group}/members/m`, me);
+}
+
+async function usePool({ ask, get, watch, me, next, kept }: Day): Promise<void> {
+  const pool = '/v1/pools/thing';
+  await ask('PUT', pool, undefined, { members: [{ id: 'only', data: { kept: kept.data } }] });
+  await ask('POST', `${pool}/acquire`, me, { prefer: 'same', owner: 'me' });
+  const waiting = ask('POST', `${pool}/acquire`, next, { waitMs: 20_000 });
+  await watch(`${pool}/events`);
+  for (const path of ['/v1/pools', pool]) await get(path);
+  await ask('POST', `${pool}/release`, me, {});
+  await waiting;
+  await ask('POST', `${pool}/release`, next, {});
+  await ask('DELETE', pool);
 }
 
 async function useRun({ ask, get, watch, me, kept }: Day): Promise<void> {
   const run = '/v1/runs/thing';
-  await ask('POST', `${run}/start`, me, { occurrence: 'noon' });
+  const { fencingToken } = await ask('POST', `${run}/start`, me, { occurrence: 'noon' });
   await watch(`${run}/events`);
   for (const path of ['/v1/runs', run]) await get(path);
-  await ask('POST', `${run}/finish`, me, { occurrence: 'noon', outcome: 'done', note: kept.data });
+  await ask('POST', `${run}/finish`, me, { occurrence: 'noon', outcome: 'done', fencingToken, note: kept.data });
   await ask('POST', `${run}/forget`, undefined, { occurrence: 'noon' });
+}
+
+async function useSchedule({ ask, get, watch, kept }: Day): Promise<void> {
+  const schedule = '/v1/schedules/thing';
+  const to = { queue: 'thing', body: { kept: kept.message } };
+  await ask('PUT', schedule, undefined, { cron: '0 3 * * *', timeZone: 'Europe/Berlin', to });
+  await watch(`${schedule}/events`);
+  for (const path of ['/v1/schedules', schedule]) await get(path);
+  await ask('DELETE', schedule);
 }
 
 async function useConfiguration({ ask, get, watch, kept }: Day): Promise<void> {
@@ -206,8 +261,10 @@ async function useQueue({ ask, get, watch, me, kept }: Day): Promise<void> {
   await ask('POST', `${queue}/messages`, undefined, {
     messages: [1, 2, 3].map(() => ({ body: { kept: kept.message } })),
   });
-  await ask('POST', `${queue}/messages/raw`, undefined, kept.message, { headers: { 'content-type': 'text/plain' } });
+  const raw = { headers: { 'content-type': 'text/plain' } };
+  const { id } = await ask('POST', `${queue}/messages/raw`, undefined, kept.message, raw);
   await watch(`${queue}/events`);
+  for (const method of ['GET', 'DELETE'] as const) await ask(method, `${queue}/messages/${id}`);
   for (const path of ['/v1/queues', queue, `${queue}/messages`]) await get(path);
   await ask('POST', `${queue}/pop`, undefined, {});
   const { items } = await ask('POST', `${queue}/claim`, me, { max: 2, claimMs: 30_000 });
@@ -216,7 +273,7 @@ async function useQueue({ ask, get, watch, me, kept }: Day): Promise<void> {
   await ask('POST', `${queue}/ack`, me, { claimIds: [first] });
   await ask('POST', `${queue}/nack`, me, { claimIds: [second], reason: 'later' });
   await ask('POST', '/v1/queues/dead/redrive', undefined, { to: 'thing' });
-  await ask('POST', `${queue}/purge`);
+  for (const act of ['pause', 'resume', 'purge']) await ask('POST', `${queue}/${act}`);
   await ask('DELETE', `${queue}?force=true`);
 }
 

@@ -2,7 +2,10 @@
  * What befalls the stage. A fault strikes and returns how it is mended; what it strikes it draws from the numbers it is
  * given, so that the schedule decides.
  */
+import { eventually } from '../support/eventually.js';
 import { below } from '../support/random.js';
+import type { ZooKeeperNode } from '../support/start-zookeeper.js';
+import { timing } from '../support/timing.js';
 import type { Direction } from '../support/zookeeper/ambush.js';
 import type { TcpProxy } from '../support/zookeeper/tcp-proxy.js';
 import { makeContainers } from './containers.js';
@@ -272,9 +275,12 @@ const ENSEMBLE: readonly Fault[] = [
     lasts: [6_000, 14_000],
     sentence: 'A server that follows hangs for longer than some leases last: its connections stay open and silent.',
     async strike({ ensemble }, random) {
-      const followers = await ensemble.followers();
-      const server = followers[below(followers.length, random)];
-      if (server === undefined) throw new Error('nobody follows');
+      // Nobody does for a moment after the leader was killed.
+      const pick = async (): Promise<ZooKeeperNode | undefined> => {
+        const followers = await ensemble.followers();
+        return followers[below(followers.length, random)];
+      };
+      const server = await eventually('somebody follows', pick, { withinMs: timing.processMs });
       server.pause();
       return { what: `server ${server.id}`, mend: () => server.resume() };
     },

@@ -1,5 +1,6 @@
 /** Writes of many requests in few transactions, against a real server behind a proxy. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { Backlog } from '../../src/zookeeper/connection/backlog.js';
 import { OPCODE, type MultiOperation } from '../../src/zookeeper/operations.js';
 import { eventually } from '../support/eventually.js';
 import { freshRoot, startZooKeeper, type TestZooKeeper } from '../support/start-zookeeper.js';
@@ -10,7 +11,7 @@ import {
   OUTCOME_UNKNOWN,
   rejection,
   within,
-  type TestControl,
+  TestControl,
 } from '../support/zookeeper/sessions.js';
 
 const CLIENT_GONE = { name: 'ClientGoneError' };
@@ -23,7 +24,9 @@ afterEach(() => zookeeper.proxy.heal());
 afterAll(() => zookeeper.stop());
 
 /** A session with the nodes /0, /1, … in its chroot; another one, which no fault reaches, makes them. */
-async function open(nodes: number): Promise<{ control: TestControl; other: TestControl } & AsyncDisposable> {
+async function open(
+  nodes: number,
+): Promise<{ root: string; control: TestControl; other: TestControl } & AsyncDisposable> {
   const root = freshRoot();
   const other = await controlIn(`127.0.0.1:${zookeeper.port}`, root);
   const control = await controlIn(zookeeper.connectString, root);
@@ -32,7 +35,7 @@ async function open(nodes: number): Promise<{ control: TestControl; other: TestC
     await control.stop();
     await other.stop();
   };
-  return { control, other, [Symbol.asyncDispose]: dispose };
+  return { root, control, other, [Symbol.asyncDispose]: dispose };
 }
 
 async function names(control: TestControl): Promise<string[]> {
@@ -110,6 +113,47 @@ describe('writes of one moment', () => {
     const all = Array.from({ length: 12 }, (_, i) => control.groupCommit.until(within()).set(`/${i}`, data));
     await Promise.all(all);
     expect(control.observer.commits).toEqual([2, 2, 2, 2, 2, 2]);
+  });
+});
+
+describe('the backlog', () => {
+  it('has every write that waits for a transaction, and how long it waited', async () => {
+    await using opened = await open(30);
+    const backlog = new Backlog();
+    await using control = await TestControl.open(zookeeper.connectString + opened.root, {}, { backlog });
+    zookeeper.proxy.pause('fromZooKeeper');
+    const done = Array.from({ length: 30 }, async (_, i) => {
+      await Promise.resolve();
+      return control.groupCommit.until(within()).set(`/${i % 15}`, Buffer.from(String(i)));
+    });
+    await eventually('two transactions are in flight', () => control.observer.commits.length === 2);
+    expect(control.groupCommit.waiting).toBe(0);
+    const waiting = Array.from({ length: 15 }, (_, i) => control.groupCommit.until(within()).remove(`/${i}`));
+    expect(control.groupCommit.waiting).toBe(15);
+    expect(backlog.size).toBe(30 + 2 + 15);
+    const from = performance.now();
+    await eventually('they have waited', () => performance.now() - from > 100);
+    zookeeper.proxy.resume();
+    await Promise.all([...done, ...waiting]);
+    expect(backlog.size).toBe(0);
+    const { answers, delayMs } = backlog.take(performance.now());
+    expect(answers).toBe(30 + 15 + control.observer.commits.length);
+    expect(delayMs).toBeGreaterThan(90);
+  });
+
+  it('forgets those that were not answered', async () => {
+    await using opened = await open(10);
+    const backlog = new Backlog();
+    await using control = await TestControl.open(zookeeper.connectString + opened.root, {}, { backlog });
+    zookeeper.proxy.pause('fromZooKeeper');
+    const deadline = performance.now() + scaled(150);
+    const late = Array.from({ length: 10 }, async (_, i) => {
+      await Promise.resolve();
+      return rejection(control.groupCommit.until(deadline).remove(`/${i}`));
+    });
+    await Promise.all(late);
+    zookeeper.proxy.resume();
+    await eventually('nothing is under way', () => backlog.size === 0);
   });
 });
 

@@ -98,7 +98,7 @@ export class Session {
 
   adopt({ leaseId, leaseToken, ttlMs }: Lease): void {
     this.#lease = { leaseId, leaseToken, ttlMs };
-    sessionStorage.setItem(KEPT_AS, JSON.stringify(this.#lease));
+    keep(this.#lease);
     this.#changed();
     this.#schedule(this.#lease);
   }
@@ -106,7 +106,7 @@ export class Session {
   forget(): void {
     clearTimeout(this.#beat);
     this.#lease = undefined;
-    sessionStorage.removeItem(KEPT_AS);
+    keep(undefined);
     this.#changed();
   }
 
@@ -129,7 +129,21 @@ export class Session {
   }
 }
 
+/** Where site data is blocked there is no storage: then each page needs a lease of its own. */
 function keptLease(): Lease | undefined {
-  const kept = sessionStorage.getItem(KEPT_AS);
-  return kept === null ? undefined : (JSON.parse(kept) as Lease);
+  try {
+    const kept = sessionStorage.getItem(KEPT_AS);
+    return kept === null ? undefined : (JSON.parse(kept) as Lease);
+  } catch {
+    return undefined;
+  }
+}
+
+function keep(lease: Lease | undefined): void {
+  try {
+    if (lease === undefined) sessionStorage.removeItem(KEPT_AS);
+    else sessionStorage.setItem(KEPT_AS, JSON.stringify(lease));
+  } catch {
+    // As above.
+  }
 }

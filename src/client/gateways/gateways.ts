@@ -32,6 +32,7 @@ const KEYED: readonly string[] = [
   'DELETE /v1/config/{key}',
   'POST /v1/config',
   'POST /v1/transactions',
+  'POST /v1/groups/{name}/messages',
 ] satisfies OperationsWith<'Idempotency-Key'>[];
 const NEVER_REPEATED: Operation = 'POST /v1/queues/{name}/pop';
 /** Answers with what somebody has put there, whatever its type. */

@@ -2,6 +2,7 @@
 import { Acquirable, extras } from './acquirable.js';
 import type { Schemas } from '../contract.js';
 import type { AcquireOptions, Line } from './line.js';
+import { reserveIn, type ReserveOptions } from './reservation.js';
 import { observe, shown, type ObserveOptions } from '../state/observe.js';
 
 export class Lock extends Acquirable {
@@ -16,6 +17,27 @@ export class Lock extends Acquirable {
     return observe(this.context, options, (look, call) =>
       this.context.gateways.call('GET /v1/locks/{name}', { path, ...look }, call),
     );
+  }
+
+  /**
+   * Holds it for `forMs` without this client, which may end; whoever has the `reservationToken` extends or releases it.
+   *
+   * @throws PosternError `lock-held` if it was not granted in time; the reason of `options.signal`
+   */
+  reserve(options: ReserveOptions): Promise<Schemas['ReservedLock']> {
+    return reserveIn(this.context, this.name, options);
+  }
+
+  /** It then stands for at least `forMs` from now. @throws PosternError `not-holder` if it has ended */
+  async extendReservation(reservationToken: string, forMs: number): Promise<Schemas['Reservation']> {
+    const parts = { path: { name: this.name }, body: { reservationToken, forMs } };
+    return (await this.context.gateways.call('POST /v1/locks/{name}/reservation/extend', parts)).body;
+  }
+
+  /** @throws PosternError `not-holder` if it has ended */
+  async releaseReservation(reservationToken: string): Promise<void> {
+    const parts = { path: { name: this.name }, body: { reservationToken } };
+    await this.context.gateways.call('POST /v1/locks/{name}/reservation/release', parts);
   }
 
   protected override key(): string {

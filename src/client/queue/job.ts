@@ -9,6 +9,8 @@ export interface NackOptions {
   delayMs?: number;
   /** Kept with a dead letter. */
   reason?: string;
+  /** It goes to the dead letters at once: nobody will ever be able to process it. */
+  deadLetter?: boolean;
 }
 
 /** The requests about one claim, and what becomes of its place among those that its worker does at once. */
@@ -62,7 +64,15 @@ export class Job extends Bound {
 
   /** Gives the message back. @throws as `ack` does; it is then given back anyway */
   nack(how: NackOptions = {}): Promise<void> {
-    return this.#settle((call) => this.#actions.nack(how, call));
+    return this.#settle(async (call) => {
+      try {
+        return await this.#actions.nack(how, call);
+      } catch (error) {
+        // Nothing was done: where there are no dead letters, for example.
+        if (error instanceof PosternError && error.code === 'invalid') await this.#actions.nack({}, call);
+        throw error;
+      }
+    });
   }
 
   /** Keeps a claim that was made with `claimMs` for that long from now on, in milliseconds. @throws as `ack` does */

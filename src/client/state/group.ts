@@ -4,6 +4,7 @@ import type { Context } from '../context.js';
 import type { Schemas } from '../contract.js';
 import { giveBack } from '../lease/give-back.js';
 import { Hold, type HoldOptions } from '../lease/hold.js';
+import { listen, type GroupMessage, type ListenOptions } from './messages.js';
 import { observe, shown, type ObserveOptions } from './observe.js';
 
 export interface JoinOptions {
@@ -76,6 +77,30 @@ export class Group {
   /** Who is there, now. */
   async show(): Promise<Schemas['Group']> {
     return shown(await this.#context.gateways.call('GET /v1/groups/{name}', { path: { name: this.name } }));
+  }
+
+  /**
+   * Posts a message to all who listen; nobody has to be a member.
+   *
+   * @param body any JSON value of at most 4 096 bytes
+   * @param options `requestId`: a repeated post with the same one adds nothing; a random one unless given, which makes
+   *   repeated requests safe
+   * @returns its number
+   */
+  async post(body: unknown, { requestId = randomUUID() }: { requestId?: string } = {}): Promise<number> {
+    const parts = { path: { name: this.name }, body: { body, requestId } };
+    return (await this.#context.gateways.call('POST /v1/groups/{name}/messages', parts)).body.number;
+  }
+
+  /** Where somebody begins who listens from now on: for `messages`, taken before whatever it must not miss. */
+  async cursor(): Promise<number> {
+    const parts = { path: { name: this.name } };
+    return (await this.#context.gateways.call('GET /v1/groups/{name}/messages', parts)).body.cursor;
+  }
+
+  /** The messages behind a cursor, in their order, and those that come, until the loop over them is left. */
+  messages(options: ListenOptions = {}): AsyncGenerator<GroupMessage, void> {
+    return listen(this.#context, this.name, options);
   }
 
   /** Who is there now, and again after every change. */

@@ -13,7 +13,11 @@ export const LISTED = [
   'double-barriers',
   'config',
   'counters',
+  'pools',
+  'runs',
+  'schedules',
   'leases',
+  'reservations',
 ] as const;
 
 export const SHOWN = [
@@ -26,6 +30,9 @@ export const SHOWN = [
   'barrier',
   'double-barrier',
   'counter',
+  'pool',
+  'run',
+  'schedule',
   'lease',
 ] as const;
 
@@ -47,7 +54,7 @@ export const show = command({
   name: 'show',
   summary: 'Show one thing',
   description:
-    'Shows one thing as the gateway does: a lock with its holders and who waits first, a queue with its depth, and so on.',
+    'Shows one thing as the gateway does: a lock with its holders and who waits first, a queue with its depth, a run with its last occurrences, and so on.',
   arguments: [
     { name: 'KIND', sentence: `one of ${SHOWN.join(', ')}`, choices: SHOWN },
     { name: 'NAME', sentence: 'its name; of a lease, the id' },
@@ -76,4 +83,53 @@ token keeps such a job from doing harm.`,
     'hold-id': text('ID', 'Only this hold.'),
   },
   examples: ["postern revoke lock backup --grace 30s --reason 'maintenance at noon'"],
+});
+
+export const transfer = command({
+  name: 'transfer',
+  summary: 'Make a candidate the leader of an election',
+  description: `Makes the candidate the next in line and asks the leader to resign; it is deposed when --grace has passed, or at once without \
+it. If the candidate has gone by then, the leader stays. Candidates that stood between the two are overtaken: they stand again behind all \
+others, by themselves if they wait under "postern elect". It needs the scope "admin".
+
+What --grace means for a leader that runs under "postern" is the same as for "postern revoke".`,
+  arguments: [
+    { name: 'ELECTION', sentence: 'its name' },
+    { name: 'CANDIDATE', sentence: 'its candidateId, as "postern show election" has it' },
+  ],
+  options: {
+    grace: duration('When the leader is deposed, if it has not resigned.'),
+    reason: text('TEXT', 'What the leader is told.'),
+  },
+  examples: ["postern transfer scheduler AwAAc29tZXRoaW5nIG9wYXF1ZQ --grace 30s --reason 'moved to the other site'"],
+});
+
+const LINE_ARGUMENTS = [
+  { name: 'KIND', sentence: `one of ${REVOKED.join(', ')}`, choices: REVOKED },
+  { name: 'NAME', sentence: 'its name' },
+] as const;
+
+export const nodes = command({
+  name: 'nodes',
+  summary: 'List the nodes in a line, as they lie in ZooKeeper',
+  description: `Shows everything that stands in a line, with the version that "postern break" has to name. It needs the scope "admin".`,
+  arguments: LINE_ARGUMENTS,
+  options: { limit: integer('How many to list at most.', { min: 1, max: 1_000, fallback: 100 }) },
+  examples: ['postern nodes lock deploy'],
+});
+
+export const breakNode = command({
+  name: 'break',
+  summary: 'Remove a node from a line that does not go by itself',
+  description: `Removes one node from a line: a persistent one that some program has left, that of a program other than Postern, or a \
+reservation. Whoever made it is not told. What belongs to a lease is refused: "postern revoke" asks for it. It needs the scope "admin", \
+and leaves a line in the audit log of the gateway.
+
+If somebody has written to the node since it was seen at --version, nothing is done, and the exit code is 1.`,
+  arguments: [...LINE_ARGUMENTS, { name: 'NODE', sentence: 'the name of the node, as "postern nodes" shows it' }],
+  options: {
+    version: integer('The version of the node that was seen. It must be given.', { min: 0, max: 2_147_483_647 }),
+    reason: text('TEXT', 'Why, for the audit log.'),
+  },
+  examples: ["postern break lock deploy x-lock-0000000003 --version 0 --reason 'left by the old deployer'"],
 });

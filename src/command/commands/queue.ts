@@ -41,6 +41,10 @@ delivered to anybody else because the lease was lost; see "postern lock --help".
       max: MANY,
     }),
     'retry-delay': duration('How long a message that is given back is held back.', '1s'),
+    'dead-letter-exit': integer(
+      'A message whose job exits with this code goes to the dead letters at once: nobody will ever be able to process it.',
+      { min: 1, max: 255 },
+    ),
     ...JOB_OPTIONS,
   },
   runs: true,
@@ -72,6 +76,35 @@ that is not due yet is printed when it is pushed, and one that is delivered agai
     interval: duration('How long it waits between two looks; 100ms is the least.', '1s'),
   },
   examples: ['postern queue tail mails', 'postern queue tail mails --all --json'],
+});
+
+export const rm = command({
+  name: 'queue rm',
+  summary: 'Remove one message',
+  description: `Removes the message with that id, as "postern queue peek" shows it, wherever it is in the queue, unless a consumer has \
+claimed it.`,
+  arguments: [QUEUE, { name: 'ID', sentence: 'the id of the message' }],
+  options: {},
+  examples: ['postern queue rm mails 5kqMlSJvT0uJqC1rVw0Yzg'],
+});
+
+export const pause = command({
+  name: 'queue pause',
+  summary: 'Hand no message out until it is resumed',
+  description: `From now on nothing is handed out, whichever replica is asked; pushes are taken, and consumers wait. What is claimed stays \
+claimed, and can be acknowledged.`,
+  arguments: [QUEUE],
+  options: {},
+  examples: ['postern queue pause mails'],
+});
+
+export const resume = command({
+  name: 'queue resume',
+  summary: 'Hand messages of a paused queue out again',
+  description: 'Those who wait get messages at once.',
+  arguments: [QUEUE],
+  options: {},
+  examples: ['postern queue resume mails'],
 });
 
 export const redrive = command({

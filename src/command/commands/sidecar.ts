@@ -28,7 +28,10 @@ A hook is POST=URL, which is sent JSON, or exec=COMMAND, a program and its argum
       'URL',
       'Where the program says that it is well, with a status of 200 to 399; or none, if its health is not checked. Required.',
     ),
-    'health-interval': duration('How often it is asked.', '1s'),
+    'health-interval': duration(
+      'How often it is asked; after a failed check within ten seconds, and every second until it is well.',
+      '1s',
+    ),
     'health-timeout': duration('How long an answer may take.', '1s'),
     'health-failures': integer('After how many checks in a row without such an answer it is not well any more.', {
       min: 1,

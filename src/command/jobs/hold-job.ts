@@ -23,6 +23,8 @@ export interface HoldJob {
   /** The thing in words, such as `the lock "x"`. */
   readonly what: string;
   readonly acquire: (postern: Postern, asking: Asking) => Promise<Hold | Hold[]>;
+  /** What else the job finds in its environment. */
+  readonly envOf?: (held: Hold | Hold[]) => Record<string, string>;
   /** The exit code when it is not granted in time. */
   readonly busyCode: number;
   /** Whether it is acquired again after it was lost. */
@@ -100,7 +102,7 @@ async function heldJob(job: HoldJob, { postern, guardian, interrupts }: Parts): 
     guardian,
     kept: { signals, leftMs: () => Math.min(...holds.map(({ leftMs }) => leftMs)), ttlMs: values.ttl },
     argv: given.job,
-    env: Array.isArray(held) ? envOfMany(held) : envOf(held),
+    env: { ...(Array.isArray(held) ? envOfMany(held) : envOf(held)), ...job.envOf?.(held) },
     interrupts,
     output,
     killAfterMs: values['kill-after'],

@@ -3,7 +3,7 @@
  * otherwise; a job that the command could not keep its claim for is dead before the message is delivered again.
  */
 import { hostname } from 'node:os';
-import { HoldLostError, Postern, PosternError, type Job } from '../../client/index.js';
+import { HoldLostError, Postern, PosternError, type Job, type NackOptions } from '../../client/index.js';
 import type { GivenFor } from '../arguments/command.js';
 import { checkName } from '../arguments/name.js';
 import type { work as description } from '../commands/queue.js';
@@ -12,6 +12,7 @@ import { Guardian, type Ending } from '../process/guarded.js';
 import { diesOf, Interrupted, Interrupts } from '../process/interrupts.js';
 import { runJob } from '../process/job.js';
 import { jobClientOptions } from './hold-job.js';
+import { reasonOf } from './reason.js';
 
 type GivenWork = GivenFor<typeof description>;
 
@@ -79,9 +80,10 @@ async function one(given: GivenWork, job: Job, parts: { guardian: Guardian; inte
     });
     const done = ending.kind === 'ended' && ending.code === 0;
     if (done) await job.ack();
-    else if (!job.signal.aborted) await job.nack({ reason: reasonOf(ending), delayMs: values['retry-delay'] });
+    else if (!job.signal.aborted) await job.nack({ reason: reasonOf(ending), ...returnOf(given, ending) });
     const details = { id: message.id, deliveries: message.deliveries };
-    if (!done) output.tell('failed', `the message ${message.id} is given back: ${reasonOf(ending)}`, details);
+    const where = isHopeless(given, ending) ? 'goes to the dead letters' : 'is given back';
+    if (!done) output.tell('failed', `the message ${message.id} ${where}: ${reasonOf(ending)}`, details);
     else if (output.json) output.tell('done', `the message ${message.id} is done`, details);
   } catch (error) {
     if (!(error instanceof PosternError || error instanceof HoldLostError)) throw error;
@@ -89,14 +91,17 @@ async function one(given: GivenWork, job: Job, parts: { guardian: Guardian; inte
   }
 }
 
+/** Whether the job says that nobody will ever be able to process the message. */
+function isHopeless({ values }: GivenWork, ending: Ending): boolean {
+  return ending.kind === 'ended' && ending.code !== null && ending.code === values['dead-letter-exit'];
+}
+
+function returnOf(given: GivenWork, ending: Ending): NackOptions {
+  return isHopeless(given, ending) ? { deadLetter: true } : { delayMs: given.values['retry-delay'] };
+}
+
 /** Texts and bytes as they are, other values as JSON. */
 function inputOf(body: unknown): Uint8Array {
   if (body instanceof Uint8Array) return body;
   return Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
-}
-
-function reasonOf(ending: Ending): string {
-  if (ending.kind === 'stopped') return ending.why;
-  if (ending.kind === 'failed') return ending.sentence;
-  return ending.signal === null ? `exit code ${ending.code}` : `ended by ${ending.signal}`;
 }

@@ -1,9 +1,9 @@
-/** `postern ls`, `show`, `revoke`. */
-import type { Postern } from '../../client/index.js';
+/** `postern ls`, `show`, `revoke`, `transfer`, `nodes`, `break`. */
+import type { Postern, Schemas } from '../../client/index.js';
 import type { GivenFor } from '../arguments/command.js';
 import { checkName } from '../arguments/name.js';
 import type * as descriptions from '../commands/names.js';
-import { EXIT } from '../exit.js';
+import { EXIT, UsageError } from '../exit.js';
 import { jsonText, table } from '../output.js';
 import { withClient } from './client.js';
 
@@ -24,7 +24,11 @@ const COLUMNS: Readonly<Record<Kind, Readonly<Record<string, string>>>> = {
   'double-barriers': {},
   config: { BYTES: 'bytes', TYPE: 'contentType', ETAG: 'etag' },
   counters: { VALUE: 'value' },
+  pools: { MEMBERS: 'total', 'QUARANTINE MS': 'quarantineMs' },
+  runs: {},
+  schedules: { CRON: 'cron', ZONE: 'timeZone', QUEUE: 'queue', DUE: 'dueAt', PAUSED: 'paused' },
   leases: { LABEL: 'label', TTL: 'ttlMs', PRINCIPAL: 'principal' },
+  reservations: { UNTIL: 'reservedUntil', OWNER: 'owner', REASON: 'reason', PRINCIPAL: 'principal' },
 };
 
 export async function ls(given: GivenFor<typeof descriptions.ls>): Promise<number> {
@@ -97,5 +101,64 @@ export async function revoke(given: GivenFor<typeof descriptions.revoke>): Promi
     revoked.body,
     () => `${holds.length} asked${breakAt === undefined ? '' : `; broken at ${breakAt}`}`,
   );
+  return EXIT.ok;
+}
+
+export async function transfer(given: GivenFor<typeof descriptions.transfer>): Promise<number> {
+  const [name = '', candidateId = ''] = given.arguments;
+  checkName('ELECTION', name);
+  const { grace = 0, reason } = given.values;
+  const body = {
+    candidateId,
+    graceMs: grace,
+    ...(reason !== undefined && { reason }),
+  };
+  const operation = 'POST /v1/elections/{name}/transfer';
+  const transferred = await withClient(given, (postern) => postern.request(operation, { path: { name }, body }));
+  const { leads, breakAt, overtaken } = transferred.body;
+  const when = leads || breakAt === undefined ? 'leads' : `leads at ${breakAt}, or when the leader resigns`;
+  given.output.result(transferred.body, () => `${when}; ${overtaken} overtaken`);
+  return EXIT.ok;
+}
+
+export async function nodes(given: GivenFor<typeof descriptions.nodes>): Promise<number> {
+  const [kind = '', name = ''] = given.arguments;
+  checkName('NAME', name);
+  const { limit } = given.values;
+  const operation = `GET /v1/${kind}s/{name}/nodes` as 'GET /v1/locks/{name}/nodes';
+  const { body } = await withClient(given, (postern) =>
+    postern.request(operation, { path: { name }, query: { limit } }),
+  );
+  given.output.result(body.items, () =>
+    table(
+      ['NODE', 'VERSION', 'SINCE', 'BELONGS TO', 'BREAKABLE'],
+      body.items.map((item) => [
+        item.node,
+        String(item.version),
+        item.since,
+        belongsTo(item),
+        item.breakable ? 'yes' : 'no',
+      ]),
+    ),
+  );
+  return EXIT.ok;
+}
+
+function belongsTo({ leaseId, ephemeral, external, reservation }: Schemas['LineNode']): string {
+  if (reservation !== undefined) return `${reservation.owner}, until ${reservation.until}`;
+  if (leaseId !== null) return `lease ${leaseId}`;
+  if (!ephemeral) return 'nobody';
+  return external ? 'another program' : 'a lease';
+}
+
+export async function breakNode(given: GivenFor<typeof descriptions.breakNode>): Promise<number> {
+  const [kind = '', name = '', node = ''] = given.arguments;
+  checkName('NAME', name);
+  const { version, reason } = given.values;
+  if (version === undefined) throw new UsageError('--version must be given: "postern nodes" shows it');
+  const body = { node, version, ...(reason !== undefined && { reason }) };
+  const operation = `POST /v1/${kind}s/{name}/break` as 'POST /v1/locks/{name}/break';
+  await withClient(given, (postern) => postern.request(operation, { path: { name }, body }));
+  if (given.output.json) given.output.result({ name, node, broken: true }, () => '');
   return EXIT.ok;
 }

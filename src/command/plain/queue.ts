@@ -1,10 +1,11 @@
-/** `postern queue push`, `peek`, `redrive`. */
-import type { PushOptions } from '../../client/index.js';
+/** `postern queue push`, `peek`, `rm`, `pause`, `resume`, `redrive`. */
+import { PosternError, type Postern, type PushOptions } from '../../client/index.js';
 import type { GivenFor } from '../arguments/command.js';
 import { checkName } from '../arguments/name.js';
 import type * as descriptions from '../commands/queue.js';
 import { EXIT, Failure, UsageError } from '../exit.js';
 import { jsonText, table } from '../output.js';
+import { bodyOf } from './body.js';
 import { readInput, withClient } from './client.js';
 
 const SHOWN_BYTES = 60;
@@ -43,15 +44,6 @@ function linesOf(text: string): string[] {
   return text.split('\n').filter((line) => line !== '');
 }
 
-function bodyOf(text: string, as: 'text' | 'json'): unknown {
-  if (as === 'text') return text;
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    throw new UsageError(`the body is no JSON (${(error as Error).message}); --as text pushes it as it stands`);
-  }
-}
-
 export async function peek(given: GivenFor<typeof descriptions.peek>): Promise<number> {
   const [name = ''] = given.arguments;
   checkName('NAME', name);
@@ -68,6 +60,52 @@ export async function peek(given: GivenFor<typeof descriptions.peek>): Promise<n
       }),
     ),
   );
+  return EXIT.ok;
+}
+
+export async function rm(given: GivenFor<typeof descriptions.rm>): Promise<number> {
+  const [name = '', id = ''] = given.arguments;
+  checkName('NAME', name);
+  await withClient(given, async (postern) => {
+    for (let from: string | undefined; ;) {
+      from = await removeFrom(postern, { name, id }, from);
+      if (from === undefined) return;
+    }
+  });
+  given.output.result({ removed: id }, () => `${id} was removed`);
+  return EXIT.ok;
+}
+
+/** @returns where to go on when it was not found yet; undefined: it is removed */
+async function removeFrom(
+  postern: Postern,
+  path: { name: string; id: string },
+  from: string | undefined,
+): Promise<string | undefined> {
+  try {
+    const query = from === undefined ? {} : { pageToken: from };
+    await postern.request('DELETE /v1/queues/{name}/messages/{id}', { path, query });
+    return undefined;
+  } catch (error) {
+    const next = error instanceof PosternError ? error.problem?.['nextPageToken'] : undefined;
+    if (typeof next !== 'string') throw error;
+    return next;
+  }
+}
+
+export async function pause(given: GivenFor<typeof descriptions.pause>): Promise<number> {
+  const [name = ''] = given.arguments;
+  checkName('NAME', name);
+  await withClient(given, (postern) => postern.request('POST /v1/queues/{name}/pause', { path: { name } }));
+  given.output.result({ paused: true }, () => 'paused');
+  return EXIT.ok;
+}
+
+export async function resume(given: GivenFor<typeof descriptions.resume>): Promise<number> {
+  const [name = ''] = given.arguments;
+  checkName('NAME', name);
+  await withClient(given, (postern) => postern.request('POST /v1/queues/{name}/resume', { path: { name } }));
+  given.output.result({ paused: false }, () => 'resumed');
   return EXIT.ok;
 }
 

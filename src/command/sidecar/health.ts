@@ -13,6 +13,10 @@ import type { HealthSettings } from './settings.js';
 
 /** A program that closes every connection, though it says that it keeps them, is checked no more often, ms. */
 const SOONER_MS = 100;
+/** However seldom it is checked: one that is not well yet is checked again after this, ms. */
+const NOT_YET_MS = 1_000;
+/** After a check that failed there may be no connection whose end would tell that the program has ended, ms. */
+const AFTER_FAILURE_MS = 10_000;
 
 /** What a check has found. */
 interface Finding {
@@ -79,7 +83,8 @@ export class Health {
       const finding = await this.#look(settings, over);
       if (over.aborted) return;
       this.#judge(finding, settings.failures);
-      await pause(startedAt + settings.intervalMs - now(), this.#next.signal);
+      const soonMs = this.#spell === undefined ? NOT_YET_MS : finding.well ? Infinity : AFTER_FAILURE_MS;
+      await pause(startedAt + Math.min(settings.intervalMs, soonMs) - now(), this.#next.signal);
       if (this.#next.signal.aborted) await pause(startedAt + SOONER_MS - now(), over);
     }
   }

@@ -18,6 +18,8 @@ export const LISTS = {
   group: 'groups',
   barrier: 'barriers',
   counter: 'counters',
+  run: 'runs',
+  schedule: 'schedules',
 } as const;
 
 export type Kind = keyof typeof LISTS;
@@ -37,6 +39,8 @@ export const TITLES: Readonly<Record<string, string>> = {
   barrier: 'Barrier',
   'double-barrier': 'Double barrier',
   counter: 'Counter',
+  run: 'Run',
+  schedule: 'Schedule',
   lease: 'Lease',
   transaction: 'Transaction',
 };
@@ -65,4 +69,6 @@ export interface States {
   group: Schemas['Group'];
   barrier: Schemas['Barrier'];
   counter: Schemas['Counter'];
+  run: Schemas['Run'];
+  schedule: Schemas['Schedule'];
 }

@@ -1,5 +1,5 @@
 /** One request to the public API, with the key of this tab, to the origin that the page is from. */
-import { refusalOf, Unreachable } from './refusal.js';
+import { Refusal, refusalOf, Unreachable } from './refusal.js';
 
 /** Longer than the gateway lets a request take that does not wait. */
 const PATIENCE_MS = 30_000;
@@ -17,6 +17,8 @@ export interface Asking {
 export interface Caller {
   readonly key: string;
   readonly namespace: string;
+  /** The gateway has answered something that it tells to those with a key alone, if it wants keys. */
+  readonly onAccepted: () => void;
 }
 
 /**
@@ -38,7 +40,8 @@ export async function request(caller: Caller, asking: Asking): Promise<Response>
     signal: signal === undefined ? patience : AbortSignal.any([signal, patience]),
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   });
-  if (!response.ok) throw await refusalOf(response);
+  if (!response.ok) throw await refusalOf(response, caller.key);
+  if (isOfApi) caller.onAccepted();
   return response;
 }
 
@@ -53,7 +56,7 @@ export async function requestJson<T>(caller: Caller, asking: Asking): Promise<T>
 
 /** The key goes to this origin alone, in this header alone. */
 export async function fetchAs(
-  { key }: Caller,
+  { key }: Pick<Caller, 'key'>,
   address: URL,
   { headers, ...init }: RequestInit & { headers: Record<string, string> },
 ): Promise<Response> {
@@ -75,8 +78,10 @@ export async function fetchAs(
 /** Relative to the page, so that the console also works below a path that a proxy puts in front. */
 export function addressOf({ path, query = {} }: Pick<Asking, 'path' | 'query'>): URL {
   // A name that the address would swallow names nothing.
-  if (typeof path !== 'string' && path.some((one) => one === '.' || one === '..' || one === ''))
-    throw new Unreachable(new Error('there can be no such name'));
+  if (typeof path !== 'string' && path.some((one) => one === '.' || one === '..' || one === '')) {
+    const detail = `There can be nothing with the name “${path.slice(1).join('/')}”.`;
+    throw new Refusal({ status: 422, code: 'invalid', title: 'No such name', detail });
+  }
   const below = typeof path === 'string' ? path.replace(/^\//, '') : ['v1', ...path.map(encodeURIComponent)].join('/');
   const address = new URL(below, document.baseURI);
   for (const [name, value] of Object.entries(query))

@@ -3,7 +3,7 @@
  *
  *   connecting ─▶ live ─▶ `reconnect` of the gateway ─▶ connecting, from the last event on
  *        │          └───▶ cut off, or silent for too long ─▶ lost
- *        ├─▶ nobody answers ─▶ lost: tried again, each time after a longer pause
+ *        ├─▶ nobody answers ─▶ lost: tried again, each time after a longer pause, and lost until it is told something
  *        ├─▶ 403 for a kind ─▶ connecting, without that kind
  *        └─▶ 401, more things than a stream has ─▶ stopped: only the user can help
  */
@@ -40,6 +40,7 @@ export class Stream {
   readonly #kinds = new Set<Kind>(KINDS);
   #lastEventId: string | undefined;
   #failures = 0;
+  #isLost = false;
   #wake: (() => void) | undefined;
 
   /** @param prefix names that begin with this are watched */
@@ -66,7 +67,7 @@ export class Stream {
   async #run(): Promise<void> {
     const { signal } = this.#closed;
     while (!signal.aborted && this.#kinds.size > 0) {
-      this.#listener.connection({ state: 'connecting', since: Date.now() });
+      if (!this.#isLost) this.#listener.connection({ state: 'connecting', since: Date.now() });
       try {
         const pauseMs = await this.#once();
         if (pauseMs > 0) await this.#pause(pauseMs);
@@ -95,6 +96,7 @@ export class Stream {
     }
     const waitMs = backoffMs(this.#failures++, Math.random());
     const why = error instanceof Error ? error.message : String(error);
+    this.#isLost = true;
     this.#listener.connection({ state: 'lost', why, retryAt: Date.now() + waitMs });
     await this.#pause(waitMs);
     return true;
@@ -138,15 +140,17 @@ export class Stream {
       },
       signal,
     });
-    if (!response.ok) throw await refusalOf(response);
+    if (!response.ok) throw await refusalOf(response, this.#caller.key);
     return response;
   }
 
   #take(event: StreamedEvent): void {
-    if (event.event === 'problem') throw new Refusal(event.data as Refused);
+    if (event.event === 'problem') throw new Refusal(event.data as Refused, this.#caller.key);
     if (event.event === 'too-slow') throw new Unreachable('this page did not keep up');
     if (event.id !== undefined) this.#lastEventId = event.id;
     if (event.event === 'state') {
+      this.#isLost = false;
+      this.#caller.onAccepted();
       this.#listener.connection({ state: 'live' });
     }
     this.#listener.event(event);

@@ -4,23 +4,22 @@ import { useId, useState } from 'preact/hooks';
 import { requestJson } from '../api/request.js';
 import { Refusal, type Refused } from '../api/refusal.js';
 import { now } from '../state/clock.js';
-import { useFetched } from '../state/fetched.js';
+import { late, LATE_MS, useFetched } from '../state/fetched.js';
 import { connection, prefix, retryNow } from '../state/live.js';
 import { place } from '../state/place.js';
 import { caller } from '../state/session.js';
 
 const READY_EVERY_MS = 3_000;
-/** Longer than the gateway takes to tell of everything. */
-const LATE_MS = 6_000;
 
 export function Banner(): JSX.Element | null {
   const told = connection.value;
   void now.value; // the seconds until the next try
+  const isUntold = place.value === 'had' && told.state === 'connecting' && Date.now() - told.since > LATE_MS;
   return (
     <>
       <NotReady />
       {place.value === 'waits' ? <NoPlace /> : null}
-      {place.value === 'had' && told.state === 'connecting' && Date.now() - told.since > LATE_MS ? <Late /> : null}
+      {isUntold ? <Untold /> : late.value > 0 && told.state !== 'lost' ? <Late /> : null}
       {told.state === 'lost' ? (
         <div class="banner banner-bad" role="alert">
           <p>
@@ -64,12 +63,25 @@ function NoPlace(): JSX.Element {
 }
 
 /** Somebody in between holds it up, or the browser itself, where its tabs cannot share places. */
-function Late(): JSX.Element {
+function Untold(): JSX.Element {
   return (
     <div class="banner banner-bad" role="alert">
       <p>
         <strong>The gateway has told nothing yet.</strong> A browser has six connections to one gateway: if this console
         is open in six other tabs, this one waits until one of them is closed.
+      </p>
+    </div>
+  );
+}
+
+/** The connection that is left to all tabs for what they ask may be taken by a page that is none of the console. */
+function Late(): JSX.Element {
+  return (
+    <div class="banner banner-bad" role="alert">
+      <p>
+        <strong>Answers are late.</strong> What is asked for every few seconds may be old. Either the gateway is slow,
+        or this browser has no connection left for it: it has six for all its tabs. Close some of this gateway if there
+        are many, such as those that try something out in its documentation.
       </p>
     </div>
   );

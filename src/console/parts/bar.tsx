@@ -55,12 +55,13 @@ function NamespaceChooser(): JSX.Element {
         value={text}
         required
         maxLength={200}
-        pattern="[A-Za-z0-9._~\-]+"
-        title="Letters, digits and . _ ~ -"
+        pattern="(?!\.{1,2}$)[A-Za-z0-9._~\-]+"
+        title="Letters, digits and . _ ~ -, and neither . nor .."
         autocomplete="off"
         spellcheck={false}
         onInput={(event) => setText(event.currentTarget.value)}
         onChange={go}
+        onBlur={() => NAMESPACE.test(text) || setText(here)} // what stands there is where one is
       />
       <datalist id={`${id}-seen`}>
         {seen.value.map((one) => (

@@ -1,8 +1,9 @@
 /** Asks before something is done that cannot be undone: what will happen, to whom, and a button that says its name. */
-import type { ComponentChildren, JSX } from 'preact';
+import type { ComponentChildren, JSX, RefObject } from 'preact';
 import { useEffect, useId, useRef } from 'preact/hooks';
 
 export interface DialogProps {
+  readonly dialog: RefObject<HTMLDialogElement | null>;
   readonly title: string;
   readonly confirm: string;
   readonly isBusy: boolean;
@@ -16,8 +17,7 @@ export interface DialogProps {
 }
 
 export function Dialog(props: DialogProps): JSX.Element {
-  const { title, confirm, isBusy, isPossible, refused, onConfirm, onClose, children } = props;
-  const dialog = useRef<HTMLDialogElement>(null);
+  const { dialog, title, confirm, isBusy, isPossible, refused, onConfirm, onClose, children } = props;
   const heading = useId();
   const isClosed = useRef(false);
   useEffect(() => dialog.current?.showModal(), []);

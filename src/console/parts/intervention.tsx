@@ -1,6 +1,6 @@
 /** A button that changes something for others: it asks first, and says afterwards what was done. */
 import type { ComponentChildren, JSX } from 'preact';
-import { useId, useState } from 'preact/hooks';
+import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import { Refusal } from '../api/refusal.js';
 import { say } from '../state/notice.js';
 import { noteRefusedKey } from '../state/fetched.js';
@@ -51,44 +51,47 @@ export function Intervention(props: InterventionProps): JSX.Element {
 
 type AskedProps = InterventionProps & { readonly why: string | undefined; readonly onClose: () => void };
 
-function Asked({
-  id,
-  title,
-  consequence,
-  confirm,
-  fields = [],
-  initial = {},
-  act,
-  why,
-  onClose,
-}: AskedProps): JSX.Element {
+function Asked(props: AskedProps): JSX.Element {
+  const { id, title, consequence, confirm, fields = [], initial = {}, act, why, onClose } = props;
   const [entered, setEntered] = useState<Entered>(initial);
   const [isBusy, setBusy] = useState(false);
   const [refused, setRefused] = useState<string>();
+  const step = useSteps(title);
+  const dialog = useRef<HTMLDialogElement>(null);
   const run = async (): Promise<void> => {
+    step.current = 'acts';
     setBusy(true);
     setRefused(undefined);
     try {
       say(await act(entered));
+      step.current = 'over';
       onClose();
-      keepFocus();
     } catch (error) {
       noteRefusedKey(error);
       const scope = error instanceof Refusal ? error.missingScope : undefined;
-      if (scope !== undefined) noteRefused(id, `This key lacks ${scope}.`);
-      setRefused(scope === undefined ? messageOf(error) : undefined);
+      const why = scope === undefined ? messageOf(error) : `This key lacks ${scope}.`;
+      if (scope !== undefined) noteRefused(id, why);
+      // The browser closes it one task before it tells so: nobody would read there what is written there now.
+      if (dialog.current?.open !== true) return say(`${title}: ${why}`);
+      step.current = 'asks';
+      setRefused(scope === undefined ? why : undefined);
       setBusy(false);
     }
   };
+  const cancel = (): void => {
+    if (step.current === 'asks') step.current = 'over';
+    onClose();
+  };
   return (
     <Dialog
+      dialog={dialog}
       title={title}
       confirm={confirm}
       isBusy={isBusy}
       isPossible={why === undefined}
       refused={why ?? refused}
       onConfirm={() => void run()}
-      onClose={onClose}
+      onClose={cancel}
     >
       <div class="consequence">{consequence(entered)}</div>
       {fields.map((field) => (
@@ -101,6 +104,22 @@ function Asked({
       ))}
     </Dialog>
   );
+}
+
+/**
+ * What is asked about may go away, and the dialog with it; and a browser closes a dialog that is told to twice. What
+ * comes of it is told all the same.
+ */
+function useSteps(title: string): { current: 'asks' | 'acts' | 'over' } {
+  const step = useRef<'asks' | 'acts' | 'over'>('asks');
+  useEffect(
+    () => () => {
+      if (step.current === 'asks') say(`${title}: nothing was done, for what it was about is no longer shown.`);
+      keepFocus();
+    },
+    [],
+  );
+  return step;
 }
 
 function messageOf(error: unknown): string {

@@ -5,6 +5,7 @@ import { Filter, matches } from './filter.js';
 import { List, type ListProps } from './list.js';
 import { Page } from './page.js';
 import { Empty, Failed, Loading } from './states.js';
+import { key } from '../state/session.js';
 
 export interface ListingProps<R> extends Omit<ListProps<R>, 'label'> {
   readonly title: string;
@@ -42,6 +43,7 @@ export function Listing<R>(props: ListingProps<R>): JSX.Element {
       }
     >
       {note}
+      {found.length > 0 && error !== undefined ? <Failed error={error} what={`more of the ${what}`} /> : null}
       {found.length > 0 ? (
         <List label={title} rows={found} {...list} />
       ) : error !== undefined ? (
@@ -49,7 +51,10 @@ export function Listing<R>(props: ListingProps<R>): JSX.Element {
       ) : !isRead ? (
         <Loading what={what} />
       ) : (
-        <Empty>{rows.length > 0 ? `None of ${rows.length} ${what} contains “${filter}”.` : empty}</Empty>
+        <Empty>
+          {rows.length > 0 ? `None of ${rows.length} ${what} contains “${filter}”.` : empty}
+          {key.value === '' ? '' : ' A key with rights to some names is shown no others.'}
+        </Empty>
       )}
     </Page>
   );

@@ -1,7 +1,7 @@
 /** The views, with the number of things in those that the stream counts. */
 import type { JSX } from 'preact';
 import type { Kind } from '../api/contract.js';
-import { isTold, thingsOf } from '../state/live.js';
+import { isTold, mayRead, thingsOf } from '../state/live.js';
 import { hrefOf, route, VIEWS, type View } from '../state/route.js';
 import { number } from '../words/quantity.js';
 
@@ -11,6 +11,8 @@ const COUNTED: Partial<Record<View, readonly Kind[]>> = {
   config: ['config'],
   groups: ['group'],
   counters: ['counter'],
+  runs: ['run'],
+  schedules: ['schedule'],
 };
 
 export function Navigation(): JSX.Element {
@@ -31,7 +33,7 @@ export function Navigation(): JSX.Element {
 }
 
 function Count({ kinds }: { kinds: readonly Kind[] | undefined }): JSX.Element | null {
-  if (kinds === undefined || !isTold.value) return null;
+  if (kinds === undefined || !isTold.value || !kinds.some(mayRead)) return null;
   const count = kinds.reduce((sum, kind) => sum + thingsOf(kind).size, 0);
   return <span class="count">{number(count)}</span>;
 }

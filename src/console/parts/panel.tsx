@@ -10,6 +10,9 @@ export interface PanelProps {
   readonly children: ComponentChildren;
 }
 
+/** A longer name, such as that of a key with many parts, would leave no room on a phone for what is below it. */
+const STAYS_MAX = 80;
+
 /** The page begins where its reader is: what is in the address when it is loaded takes no focus. */
 let isFirst = true;
 
@@ -22,7 +25,7 @@ export function Panel({ kind, name, children }: PanelProps): JSX.Element {
   }, [kind, name]);
   return (
     <section class="panel" aria-labelledby={id}>
-      <header class="panel-head">
+      <header class={name.length > STAYS_MAX ? 'panel-head' : 'panel-head panel-head-stays'}>
         <p class="kind">{TITLES[kind] ?? kind}</p>
         <h2 id={id} ref={heading} tabIndex={-1} class="name">
           {name}

@@ -2,10 +2,10 @@
 import type { JSX } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
+import type { Columns } from '../state/history.js';
 
 export interface PlotProps {
-  /** Times in epoch seconds, then the values of each line. */
-  readonly columns: [number[], number[], number[]];
+  readonly columns: Columns;
   readonly names: readonly [string, string];
   readonly label: string;
 }

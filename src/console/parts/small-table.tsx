@@ -5,9 +5,11 @@ export interface SmallTableProps {
   readonly caption: string;
   readonly heads: readonly string[];
   readonly rows: readonly (readonly ComponentChildren[])[];
+  /** What each row is about, where rows move and have something that is open, such as a dialog. */
+  readonly keys?: readonly string[];
 }
 
-export function SmallTable({ caption, heads, rows }: SmallTableProps): JSX.Element {
+export function SmallTable({ caption, heads, rows, keys }: SmallTableProps): JSX.Element {
   return (
     <div class="scroll" role="region" aria-label={caption} tabIndex={0}>
       <table class="small-table">
@@ -23,7 +25,7 @@ export function SmallTable({ caption, heads, rows }: SmallTableProps): JSX.Eleme
         </thead>
         <tbody>
           {rows.map((cells, index) => (
-            <tr key={index}>
+            <tr key={keys?.[index] ?? index}>
               {cells.map((cell, column) => (
                 <td key={column}>{cell}</td>
               ))}

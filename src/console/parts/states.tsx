@@ -1,6 +1,6 @@
 /** What stands where there is nothing to show: nothing there, not there yet, refused, failed. */
 import type { ComponentChildren, JSX } from 'preact';
-import { Refusal } from '../api/refusal.js';
+import { isForbidden, Refusal } from '../api/refusal.js';
 
 export function Empty({ children }: { children: ComponentChildren }): JSX.Element {
   return <p class="state">{children}</p>;
@@ -18,9 +18,10 @@ export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : 'Nobody knows why.';
 }
 
-/** Of a request that failed; tried again of itself. */
+/** Of a request that failed; tried again of itself. That there is no such thing is no failure. */
 export function Failed({ error, what }: { error: unknown; what: string }): JSX.Element {
-  if (error instanceof Refusal && error.problem.code === 'forbidden') return <Forbidden refusal={error} what={what} />;
+  if (isForbidden(error)) return <Forbidden refusal={error} what={what} />;
+  if (error instanceof Refusal && error.problem.code === 'not-found') return <Empty>{error.message}</Empty>;
   return (
     <div class="state state-failed" role="alert">
       <strong>Could not read {what}.</strong>

@@ -17,7 +17,15 @@ export function useContention(): Fetched<Schemas['Contention']> {
     EVERY_MS,
   );
   useEffect(() => {
-    contended.value = fetched.value?.items;
-  }, [fetched.value]);
+    contended.value = fetched.error === undefined ? fetched.value?.items : undefined;
+  }, [fetched.value, fetched.error]);
+  useEffect(() => {
+    const forget = (): void => void (contended.value = undefined);
+    document.addEventListener('visibilitychange', forget); // nothing was asked meanwhile
+    return () => {
+      document.removeEventListener('visibilitychange', forget);
+      forget();
+    };
+  }, []);
   return fetched;
 }

@@ -3,9 +3,14 @@
 export interface Sample {
   /** Epoch seconds, as plots have them. */
   readonly at: number;
-  readonly held: number;
-  readonly waiting: number;
+  /** Null: nobody told. */
+  readonly held: number | null;
+  /** Null: nobody asked, or nobody answered. */
+  readonly waiting: number | null;
 }
+
+/** Times, then the values of each line. */
+export type Columns = [number[], (number | null)[], (number | null)[]];
 
 export class History {
   readonly #max: number;
@@ -24,7 +29,7 @@ export class History {
   }
 
   /** In columns: times, held, waiting. */
-  get columns(): [number[], number[], number[]] {
+  get columns(): Columns {
     return [
       this.#samples.map(({ at }) => at),
       this.#samples.map(({ held }) => held),

@@ -25,6 +25,7 @@ export interface Holder {
   readonly mode?: string;
   readonly count?: number;
   readonly external: boolean;
+  readonly reservation?: Schemas['HolderReservation'];
 }
 
 export interface Line {

@@ -5,8 +5,7 @@ import { Stream, type Connection } from '../api/stream.js';
 import type { Refusal } from '../api/refusal.js';
 import { noteInstant } from './clock.js';
 import { place } from './place.js';
-import { namespace } from './route.js';
-import { key, noteAccepted, refusedKey } from './session.js';
+import { caller, refusedKey } from './session.js';
 import { Things, type ThingsOf } from './things.js';
 
 /** Views are drawn anew at most this often, however many events there are. */
@@ -19,6 +18,11 @@ export const prefix = signal('');
 
 /** Kinds of which this key may read nothing. */
 export const unreadable = signal<ReadonlyMap<Kind, Refusal>>(new Map());
+
+/** To be read while rendering. */
+export function mayRead(kind: Kind): boolean {
+  return !unreadable.value.has(kind);
+}
 
 /** Whether the first state has arrived, in this namespace and with this key. */
 export const isTold = signal(false);
@@ -47,7 +51,7 @@ export function retryNow(): void {
 /** Opens the stream when this tab has a place, and another one for another key, namespace or prefix. */
 export function beginLive(): void {
   effect(() => {
-    const caller = { key: key.value, namespace: namespace.value };
+    const asking = caller();
     const watched = prefix.value;
     if (refusedKey.value !== undefined) return;
     forget();
@@ -55,11 +59,10 @@ export function beginLive(): void {
       connection.value = { state: 'connecting', since: Date.now() };
       return;
     }
-    const own = new Stream(caller, watched, {
+    const own = new Stream(asking, watched, {
       connection(now) {
         if (stream !== own) return;
         if (now.state === 'stopped' && now.problem.status === 401) refusedKey.value = now.problem;
-        if (now.state === 'live') noteAccepted();
         connection.value = now;
       },
       event(event) {
@@ -70,6 +73,10 @@ export function beginLive(): void {
         else drawing ??= setTimeout(draw, DRAW_EVERY_MS);
       },
       denied(kind, refusal) {
+        if (stream !== own) return;
+        things.forget(kind);
+        changed.add(kind);
+        drawing ??= setTimeout(() => draw(false), DRAW_EVERY_MS);
         unreadable.value = new Map(unreadable.peek()).set(kind, refusal);
       },
     });

@@ -10,6 +10,8 @@ export const VIEWS = {
   groups: 'Groups',
   barriers: 'Barriers',
   counters: 'Counters',
+  runs: 'Runs',
+  schedules: 'Schedules',
   transactions: 'Transactions',
   contention: 'Contention',
 } as const;
@@ -40,6 +42,8 @@ const VIEW_OF: Readonly<Record<string, View>> = {
   barrier: 'barriers',
   'double-barrier': 'barriers',
   counter: 'counters',
+  run: 'runs',
+  schedule: 'schedules',
   transaction: 'transactions',
 };
 

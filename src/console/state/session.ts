@@ -14,10 +14,6 @@ export const refusedKey = signal<Refused | undefined>(undefined);
 /** The key that the gateway accepted last: refused after that, it has expired or was removed. */
 let accepted: string | undefined;
 
-export function noteAccepted(): void {
-  accepted = key.peek();
-}
-
 /** Of the key that is refused now: whether it has worked before. */
 export function wasAccepted(): boolean {
   return key.value !== '' && key.value === accepted;
@@ -37,7 +33,8 @@ export function useKey(text: string): void {
 }
 
 export function caller(): Caller {
-  return { key: key.value, namespace: namespace.value };
+  const own = key.value;
+  return { key: own, namespace: namespace.value, onAccepted: () => (accepted = own) };
 }
 
 function stored(): string {

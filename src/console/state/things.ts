@@ -31,6 +31,11 @@ export class Things {
     return [kind];
   }
 
+  /** Nothing of this kind may be read any more. */
+  forget(kind: Kind): void {
+    this.#kinds.get(kind)?.clear();
+  }
+
   clear(): void {
     for (const things of this.#kinds.values()) things.clear();
   }

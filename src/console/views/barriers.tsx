@@ -11,7 +11,8 @@ import type { Column } from '../parts/list.js';
 import { Listing } from '../parts/listing.js';
 import { Panel } from '../parts/panel.js';
 import { SmallTable } from '../parts/small-table.js';
-import { Empty, Failed, Loading } from '../parts/states.js';
+import { Failed, Loading } from '../parts/states.js';
+import { ToldPanel } from '../parts/told-panel.js';
 import { useFetched } from '../state/fetched.js';
 import { useSurvey } from '../state/survey.js';
 import { isTold, revisionOf, thingsOf, unreadable } from '../state/live.js';
@@ -31,7 +32,7 @@ interface Row {
 const COLUMNS: readonly Column<Row>[] = [
   {
     title: 'Name',
-    width: 'minmax(9rem, 2fr)',
+    width: 'minmax(5rem, 2fr)',
     cell: ({ kind, name }) => <ThingLink kind={kind} name={name} />,
     order: (one, other) => (one.name < other.name ? -1 : 1),
   },
@@ -78,19 +79,17 @@ function rowsOf(doubles: readonly Schemas['DoubleBarrierSummary'][]): Row[] {
 }
 
 function BarrierPanel({ kind, name }: { kind: string; name: string }): JSX.Element {
-  const barrier = thingsOf('barrier').get(name);
-  return (
+  return kind === 'double-barrier' ? (
     <Panel kind={kind} name={name}>
-      {kind === 'double-barrier' ? (
-        <DoubleBarrierBody name={name} />
-      ) : barrier !== undefined ? (
-        <BarrierBody key={`${name} ${barrier.since}`} barrier={barrier} />
-      ) : isTold.value ? (
-        <Empty>It is not raised.</Empty>
-      ) : (
-        <Loading what={name} />
-      )}
+      <DoubleBarrierBody name={name} />
     </Panel>
+  ) : (
+    <ToldPanel
+      kind="barrier"
+      name={name}
+      absent="It is not raised."
+      show={(barrier) => <BarrierBody key={`${name} ${barrier.since}`} barrier={barrier} />}
+    />
   );
 }
 

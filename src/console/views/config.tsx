@@ -9,8 +9,8 @@ import { Intervention } from '../parts/intervention.js';
 import { ThingLink } from '../parts/link.js';
 import type { Column } from '../parts/list.js';
 import { Listing } from '../parts/listing.js';
-import { Panel } from '../parts/panel.js';
-import { Empty, Failed, Loading } from '../parts/states.js';
+import { Failed, Loading } from '../parts/states.js';
+import { ToldPanel } from '../parts/told-panel.js';
 import { Value } from '../parts/value.js';
 import { noteRefusedKey } from '../state/fetched.js';
 import { isTold, revisionOf, thingsOf, unreadable } from '../state/live.js';
@@ -24,7 +24,7 @@ type Key = Schemas['ConfigKeySummary'];
 const COLUMNS: readonly Column<Key>[] = [
   {
     title: 'Key',
-    width: 'minmax(10rem, 2fr)',
+    width: 'minmax(5rem, 2fr)',
     cell: ({ key }) => <ThingLink kind="config" name={key} />,
     order: (one, other) => (one.key < other.key ? -1 : 1),
   },
@@ -68,10 +68,12 @@ export function ConfigView(): JSX.Element {
 }
 
 function KeyPanel({ name }: { name: string }): JSX.Element {
-  const key = thingsOf('config').get(name);
   return (
-    <Panel kind="config" name={name}>
-      {key !== undefined ? (
+    <ToldPanel
+      kind="config"
+      name={name}
+      absent="There is no such key."
+      show={(key) => (
         <>
           <Facts
             facts={[
@@ -84,12 +86,8 @@ function KeyPanel({ name }: { name: string }): JSX.Element {
           <ValueOnRequest key={`${name} ${key.etag}`} name={name} />
           <DeleteKey key={`delete ${key.key} ${key.etag}`} config={key} />
         </>
-      ) : isTold.value ? (
-        <Empty>There is no such key.</Empty>
-      ) : (
-        <Loading what={name} />
       )}
-    </Panel>
+    />
   );
 }
 

@@ -13,7 +13,7 @@ type Contended = Schemas['ContendedName'];
 const COLUMNS: readonly Column<Contended>[] = [
   {
     title: 'Name',
-    width: 'minmax(9rem, 2fr)',
+    width: 'minmax(5rem, 2fr)',
     cell: ({ kind, name }) => <ThingLink kind={kind} name={name} />,
     order: (one, other) => (one.name < other.name ? -1 : 1),
   },

@@ -8,8 +8,7 @@ import { Intervention } from '../parts/intervention.js';
 import { ThingLink } from '../parts/link.js';
 import type { Column } from '../parts/list.js';
 import { Listing } from '../parts/listing.js';
-import { Panel } from '../parts/panel.js';
-import { Empty, Loading } from '../parts/states.js';
+import { ToldPanel } from '../parts/told-panel.js';
 import { isTold, revisionOf, thingsOf, unreadable } from '../state/live.js';
 import { route } from '../state/route.js';
 import { caller } from '../state/session.js';
@@ -20,7 +19,7 @@ type Counter = Schemas['Counter'];
 const COLUMNS: readonly Column<Counter>[] = [
   {
     title: 'Name',
-    width: 'minmax(9rem, 2fr)',
+    width: 'minmax(5rem, 2fr)',
     cell: ({ name }) => <ThingLink kind="counter" name={name} />,
     order: (one, other) => (one.name < other.name ? -1 : 1),
   },
@@ -57,12 +56,14 @@ export function CountersView(): JSX.Element {
 
 function CounterPanel({ name }: { name: string }): JSX.Element {
   const { namespace } = caller();
-  const counter = thingsOf('counter').get(name);
   return (
-    <Panel kind="counter" name={name}>
-      {counter !== undefined ? (
+    <ToldPanel
+      kind="counter"
+      name={name}
+      absent="There is no such counter: it counts as 0."
+      show={({ value }) => (
         <>
-          <Facts facts={[['Value', number(counter.value)]]} />
+          <Facts facts={[['Value', number(value)]]} />
           <Intervention
             id={`delete counter ${namespace} ${name}`}
             button="Delete…"
@@ -71,8 +72,7 @@ function CounterPanel({ name }: { name: string }): JSX.Element {
             consequence={() => (
               <p>
                 The counter <code>{name}</code> in namespace <code>{namespace}</code>, which stands at{' '}
-                <strong>{number(counter.value)}</strong>, is as if it had never been: everybody who reads or watches it
-                finds 0.
+                <strong>{number(value)}</strong>, is as if it had never been: everybody who reads or watches it finds 0.
               </p>
             )}
             act={async () => {
@@ -81,11 +81,7 @@ function CounterPanel({ name }: { name: string }): JSX.Element {
             }}
           />
         </>
-      ) : isTold.value ? (
-        <Empty>There is no such counter: it counts as 0.</Empty>
-      ) : (
-        <Loading what={name} />
       )}
-    </Panel>
+    />
   );
 }

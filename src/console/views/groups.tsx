@@ -7,13 +7,13 @@ import { Facts } from '../parts/facts.js';
 import { LeaseLink, ThingLink } from '../parts/link.js';
 import type { Column } from '../parts/list.js';
 import { Listing } from '../parts/listing.js';
-import { Panel } from '../parts/panel.js';
 import { SmallTable } from '../parts/small-table.js';
-import { Empty, Loading } from '../parts/states.js';
+import { ToldPanel } from '../parts/told-panel.js';
 import { isTold, revisionOf, thingsOf, unreadable } from '../state/live.js';
 import { route } from '../state/route.js';
 import { number } from '../words/quantity.js';
 import { bounded } from '../words/value.js';
+import { GroupMessages } from './group-messages.js';
 
 type Group = Schemas['Group'];
 
@@ -22,7 +22,7 @@ const VALUE_SHOWN_MAX = 200;
 const COLUMNS: readonly Column<Group>[] = [
   {
     title: 'Name',
-    width: 'minmax(9rem, 2fr)',
+    width: 'minmax(5rem, 2fr)',
     cell: ({ name }) => <ThingLink kind="group" name={name} />,
     order: (one, other) => (one.name < other.name ? -1 : 1),
   },
@@ -58,22 +58,18 @@ export function GroupsView(): JSX.Element {
 }
 
 function GroupPanel({ name }: { name: string }): JSX.Element {
-  const group = thingsOf('group').get(name);
   return (
-    <Panel kind="group" name={name}>
-      {group === undefined ? (
-        isTold.value ? (
-          <Empty>Nobody is in it.</Empty>
-        ) : (
-          <Loading what={name} />
-        )
-      ) : (
+    <ToldPanel
+      kind="group"
+      name={name}
+      absent="Nobody is in it."
+      show={({ memberCount, members }) => (
         <>
-          <Facts facts={[['Members', number(group.memberCount)]]} />
+          <Facts facts={[['Members', number(memberCount)]]} />
           <SmallTable
-            caption={group.memberCount > group.members.length ? `The first ${group.members.length} members` : 'Members'}
+            caption={memberCount > members.length ? `The first ${members.length} members` : 'Members'}
             heads={['Member', 'Value', 'Since', 'Lease']}
-            rows={group.members.map(({ member, value, since, leaseId }) => [
+            rows={members.map(({ member, value, since, leaseId }) => [
               <span class="name">{member}</span>,
               <span class="name">{bounded(JSON.stringify(value) ?? '', VALUE_SHOWN_MAX)}</span>,
               <Age since={since} />,
@@ -82,6 +78,8 @@ function GroupPanel({ name }: { name: string }): JSX.Element {
           />
         </>
       )}
-    </Panel>
+    >
+      <GroupMessages name={name} />
+    </ToldPanel>
   );
 }

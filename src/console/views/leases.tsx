@@ -19,6 +19,7 @@ import { useSurvey } from '../state/survey.js';
 import { duration } from '../words/age.js';
 import { nameOf, fullNameOf } from '../words/holder.js';
 import { quantity } from '../words/quantity.js';
+import { visible } from '../words/visible.js';
 
 type Lease = Schemas['LeaseSummary'];
 
@@ -28,7 +29,7 @@ const NAMED_MAX = 6;
 const COLUMNS: readonly Column<Lease>[] = [
   {
     title: 'Label',
-    width: 'minmax(8rem, 1.5fr)',
+    width: 'minmax(5rem, 1.5fr)',
     cell: (lease) => <ThingLink kind="lease" name={lease.leaseId} text={nameOf(lease)} />,
     order: (one, other) => (nameOf(one) < nameOf(other) ? -1 : 1),
   },
@@ -94,7 +95,7 @@ function LeaseBody({ leaseId }: { leaseId: string }): JSX.Element {
     <>
       <Facts
         facts={[
-          ['Label', value.label === '' ? '–' : value.label],
+          ['Label', value.label === '' ? '–' : visible(value.label)],
           ['Principal', value.principal],
           ['TTL', duration(value.ttlMs)],
           ['Age', <Age since={value.since} />],

@@ -15,7 +15,9 @@ import { thingsOf } from '../state/live.js';
 import { caller } from '../state/session.js';
 import { fullNameOf, nameOf } from '../words/holder.js';
 import { number, quantity } from '../words/quantity.js';
+import { visible } from '../words/visible.js';
 import { Revoke } from './revoke.js';
+import { Transfer } from './transfer.js';
 
 const EVERY_MS = 2_000;
 
@@ -28,16 +30,16 @@ interface Waiter {
   readonly position: number;
   readonly mode?: string;
   readonly count?: number;
+  readonly candidateId?: string | null;
   readonly external: boolean;
 }
 
 type Shown = Schemas['Lock'] | Schemas['Semaphore'] | Schemas['Election'];
 
 export function LinePanel({ kind, name }: { kind: LineKind; name: string }): JSX.Element {
-  if (!isLineKind(kind)) return <Empty>There is no such kind of line.</Empty>;
   return (
     <Panel kind={kind} name={name}>
-      <LineBody kind={kind} name={name} />
+      {isLineKind(kind) ? <LineBody kind={kind} name={name} /> : <Empty>There is no such kind of line.</Empty>}
     </Panel>
   );
 }
@@ -69,14 +71,18 @@ function LineBody({ kind, name }: { kind: LineKind; name: string }): JSX.Element
       {holders.map((holder) => (
         <HolderCard key={holder.holdId ?? holder.since} kind={kind} name={name} holder={holder} waiting={count} />
       ))}
-      {error === undefined ? <Waiters waiters={waiters} count={count} /> : <Failed error={error} what="who waits" />}
+      {error === undefined ? (
+        <Waiters name={name} waiters={waiters} count={count} />
+      ) : (
+        <Failed error={error} what="who waits" />
+      )}
     </>
   );
 }
 
 function HolderCard(props: { kind: LineKind; name: string; holder: Holder; waiting: number }): JSX.Element {
   const { kind, name, holder, waiting } = props;
-  const { data, count, mode } = holder;
+  const { data, count, mode, reservation } = holder;
   return (
     <article class="card" aria-label={`Holder ${nameOf(holder)}`}>
       <h3>{nameOf(holder)}</h3>
@@ -85,7 +91,9 @@ function HolderCard(props: { kind: LineKind; name: string; holder: Holder; waiti
           ['Principal', holder.principal],
           ['Held for', <Age since={holder.since} />],
           ['Fencing token', <span class="name">{holder.fencingToken}</span>],
-          ['Lease', <LeaseLink leaseId={holder.leaseId} />],
+          reservation === undefined && ['Lease', <LeaseLink leaseId={holder.leaseId} />],
+          reservation !== undefined && ['Reserved until', reservation.until],
+          reservation?.reason != null && ['Reason', visible(reservation.reason)],
           mode !== undefined && mode !== 'exclusive' && ['Mode', mode],
           count !== undefined && ['Permits', number(count)],
         ]}
@@ -100,19 +108,29 @@ function HolderCard(props: { kind: LineKind; name: string; holder: Holder; waiti
   );
 }
 
-function Waiters({ waiters, count }: { waiters: readonly Waiter[]; count: number }): JSX.Element {
+interface WaitersProps {
+  readonly name: string;
+  readonly waiters: readonly Waiter[];
+  readonly count: number;
+}
+
+function Waiters({ name, waiters, count }: WaitersProps): JSX.Element {
   if (waiters.length === 0) return <Empty>Nobody waits.</Empty>;
   const more = count > waiters.length ? `, the first ${waiters.length} of ${number(count)}` : '';
   return (
     <SmallTable
       caption={`In line${more}`}
       heads={['Place', 'Who', 'Waits for', 'Lease']}
+      keys={waiters.map((waiter) => waiter.candidateId ?? `${waiter.leaseId} ${waiter.since} ${waiter.position}`)}
       rows={waiters.map((waiter) => [
         waiter.position,
         <span title={fullNameOf(waiter)}>
           {nameOf(waiter)}
           {waiter.mode === 'read' || waiter.mode === 'write' ? <span class="soft"> to {waiter.mode}</span> : null}
           {waiter.count === undefined ? null : <span class="soft"> {quantity(waiter.count, 'permit')}</span>}
+          {waiter.candidateId == null ? null : (
+            <Transfer name={name} candidate={waiter} candidateId={waiter.candidateId} />
+          )}
         </span>,
         <Age since={waiter.since} />,
         <LeaseLink leaseId={waiter.leaseId} />,

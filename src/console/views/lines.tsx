@@ -19,7 +19,7 @@ const byText = (one: string, other: string): number => (one < other ? -1 : one >
 const COLUMNS: readonly Column<Line>[] = [
   {
     title: 'Name',
-    width: 'minmax(9rem, 2fr)',
+    width: 'minmax(5rem, 2fr)',
     cell: ({ kind, name }) => <ThingLink kind={kind} name={name} />,
     order: (one, other) => byText(one.name, other.name),
   },

@@ -1,7 +1,8 @@
 /** How things are at a glance: how many wait, where most of all, and how it was in the last minutes. */
-import type { ComponentChildren, JSX } from 'preact';
+import type { JSX } from 'preact';
 import { useRef } from 'preact/hooks';
-import type { Schemas } from '../api/contract.js';
+import { TITLES, type Kind, type Schemas } from '../api/contract.js';
+import { isForbidden } from '../api/refusal.js';
 import { requestJson } from '../api/request.js';
 import { Facts } from '../parts/facts.js';
 import { ThingLink } from '../parts/link.js';
@@ -12,10 +13,11 @@ import { Empty, Failed, Loading } from '../parts/states.js';
 import { useContention } from '../state/contention.js';
 import { useFetched } from '../state/fetched.js';
 import { readCounts } from '../state/herd.js';
-import { isTold, thingsOf, unreadable } from '../state/live.js';
+import { LINE_KINDS } from '../state/lines.js';
+import { isTold, mayRead, thingsOf, unreadable } from '../state/live.js';
 import { columns, countHeld, countWaiting } from '../state/overview.js';
 import { hrefOf } from '../state/route.js';
-import { caller } from '../state/session.js';
+import { caller, key } from '../state/session.js';
 import { duration } from '../words/age.js';
 import { factorOf, type Counts } from '../words/herd.js';
 import { number } from '../words/quantity.js';
@@ -26,20 +28,14 @@ const SHOWN = 8;
 
 export function OverviewView(): JSX.Element {
   const contention = useContention();
-  const [held, waiting] = [countHeld(), countWaiting()];
+  const [held, waiting] = [holds(), waits(contention.error)];
   return (
     <Page title="Overview">
       <div class="overview">
         <ul class="tiles" aria-label="At a glance">
-          <Tile word="Waiting now" href={hrefOf('contention')} hint="requests at this replica">
-            {contention.value === undefined ? '–' : number(waiting)}
-          </Tile>
-          <Tile word="Holds" href={hrefOf('lines')} hint="of locks, permits and elections">
-            {isTold.value ? number(held) : '–'}
-          </Tile>
-          <Tile word="Messages" href={hrefOf('queues')} hint="in all queues">
-            {isTold.value ? number(countMessages()) : '–'}
-          </Tile>
+          <Tile word="Waiting now" href={hrefOf('contention')} hint="requests at this replica" {...waiting} />
+          <Tile word="Holds" href={hrefOf('lines')} {...held} />
+          <Tile word="Messages" href={hrefOf('queues')} hint={hintOfMessages()} {...messages()} />
           <Herd />
         </ul>
         <section class="box" aria-labelledby="plot-title">
@@ -52,7 +48,7 @@ export function OverviewView(): JSX.Element {
           <Plot
             columns={columns.value}
             names={['held', 'waiting']}
-            label={`Plot of the last five minutes; now ${number(held)} held, ${number(waiting)} waiting.`}
+            label={`Plot of the last five minutes; now held: ${inWords(held)}, waiting: ${inWords(waiting)}.`}
           />
         </section>
         <section class="box">
@@ -78,21 +74,65 @@ export function OverviewView(): JSX.Element {
   );
 }
 
-interface TileProps {
+/** A number that is not known is null; and words, for why it is not, stand in its place. */
+interface Figure {
+  readonly figure: string | null;
+  readonly why?: string;
+}
+
+interface TileProps extends Figure {
   readonly word: string;
   readonly hint: string;
   readonly href?: string;
-  readonly children: ComponentChildren;
 }
 
-function Tile({ word, hint, href, children }: TileProps): JSX.Element {
+const UNREADABLE = 'may not be read';
+
+function Tile({ word, hint, href, figure, why }: TileProps): JSX.Element {
   return (
     <li class="tile">
       <span class="tile-word">{href === undefined ? word : <a href={href}>{word}</a>}</span>
-      <span class="tile-value">{children}</span>
+      {figure === null && why !== undefined ? (
+        <span class="tile-words">{why}</span>
+      ) : (
+        <span class="tile-value">{figure ?? '–'}</span>
+      )}
       <span class="soft">{hint}</span>
     </li>
   );
+}
+
+function inWords({ figure, why = 'not known yet' }: Figure): string {
+  return figure ?? why;
+}
+
+const plural = (kind: Kind): string => `${TITLES[kind]?.toLowerCase()}s`;
+
+const inFigures = (count: number | null): string | null => (count === null ? null : number(count));
+
+function waits(error: unknown): Figure {
+  const figure = inFigures(countWaiting());
+  return error === undefined ? { figure } : { figure, why: isForbidden(error) ? UNREADABLE : 'cannot be read' };
+}
+
+function holds(): Figure & Pick<TileProps, 'hint'> {
+  const readable = LINE_KINDS.filter(mayRead);
+  if (readable.length === 0) return { figure: null, why: UNREADABLE, hint: 'of locks, permits and elections' };
+  const isAll = readable.length === LINE_KINDS.length;
+  return {
+    figure: inFigures(countHeld()),
+    hint: isAll ? 'of locks, permits and elections' : `of ${readable.map(plural).join(', ')} alone`,
+  };
+}
+
+/** The stream leaves out what the key may not read, name by name. */
+function hintOfMessages(): string {
+  return key.value === '' ? 'in all queues' : 'in all queues that this key may read';
+}
+
+function messages(): Figure {
+  if (!mayRead('queue')) return { figure: null, why: UNREADABLE };
+  return { figure: isTold.value ? number(countMessages()) : null };
 }
 
 /** Each hand-over should wake one waiter, not the herd. */
@@ -108,16 +148,15 @@ function Herd(): JSX.Element {
   const factor = recent ?? (now === undefined ? undefined : factorOf(now));
   const hint =
     error !== undefined
-      ? 'cannot be read'
+      ? 'woken per hand-over'
       : value === undefined
         ? 'metrics are at the port for operations'
         : recent === undefined
           ? 'woken per hand-over, since the start'
           : 'woken per hand-over, just now';
+  const figure = error !== undefined || factor === undefined ? null : factor.toFixed(2);
   return (
-    <Tile word="Herd factor" hint={hint}>
-      {factor === undefined ? '–' : factor.toFixed(2)}
-    </Tile>
+    <Tile word="Herd factor" hint={hint} figure={figure} {...(error !== undefined && { why: 'cannot be read' })} />
   );
 }
 

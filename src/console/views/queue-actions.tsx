@@ -1,4 +1,4 @@
-/** What can be done to all messages of a queue at once. */
+/** What can be done to a queue, and to all of its messages at once. */
 import type { JSX } from 'preact';
 import type { Schemas } from '../api/contract.js';
 import { requestJson } from '../api/request.js';
@@ -14,6 +14,31 @@ const NAME = '[A-Za-z0-9._~\\-]+';
 
 const claimedStay = ({ claimed }: Schemas['Queue']): string =>
   claimed === 0 ? '' : `${quantity(claimed, 'claimed message')} stay with whoever has claimed them. `;
+
+export function Pause({ queue }: OfQueue): JSX.Element {
+  const { namespace } = caller();
+  const { name, paused } = queue;
+  const [act, confirm] = paused ? ['resume', 'Resume'] : ['pause', 'Pause'];
+  return (
+    <Intervention
+      id={`${act} ${namespace} ${name}`}
+      button={`${confirm}…`}
+      title={`${confirm} ${name}`}
+      confirm={confirm}
+      consequence={() => (
+        <p>
+          Messages of <code>{name}</code> in namespace <code>{namespace}</code> are{' '}
+          <strong>{paused ? 'handed out again' : 'no longer handed out'}</strong>
+          {paused ? '.' : '; pushes are taken, and what is claimed can be acknowledged.'}
+        </p>
+      )}
+      act={async () => {
+        await requestJson(caller(), { method: 'POST', path: ['queues', name, act] });
+        return `Queue ${name} is ${act}d.`;
+      }}
+    />
+  );
+}
 
 export function Redrive({ queue }: OfQueue): JSX.Element {
   const { namespace } = caller();

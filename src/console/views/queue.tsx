@@ -5,16 +5,15 @@ import { requestJson } from '../api/request.js';
 import { Age } from '../parts/age.js';
 import { Facts } from '../parts/facts.js';
 import { ThingLink } from '../parts/link.js';
-import { Panel } from '../parts/panel.js';
 import { Empty, Failed, Loading } from '../parts/states.js';
+import { ToldPanel } from '../parts/told-panel.js';
 import { Value } from '../parts/value.js';
 import { useFetched } from '../state/fetched.js';
-import { isTold, thingsOf } from '../state/live.js';
 import { caller } from '../state/session.js';
 import { duration } from '../words/age.js';
 import { number, quantity } from '../words/quantity.js';
 import { bounded } from '../words/value.js';
-import { DeleteQueue, Purge, Redrive } from './queue-actions.js';
+import { DeleteQueue, Pause, Purge, Redrive } from './queue-actions.js';
 
 const EVERY_MS = 3_000;
 const PEEKED = 20;
@@ -22,17 +21,13 @@ const PEEKED = 20;
 const BODY_SHOWN_MAX = 2_000;
 
 export function QueuePanel({ name }: { name: string }): JSX.Element {
-  const queue = thingsOf('queue').get(name);
   return (
-    <Panel kind="queue" name={name}>
-      {queue !== undefined ? (
-        <QueueBody queue={queue} />
-      ) : isTold.value ? (
-        <Empty>There is no such queue.</Empty>
-      ) : (
-        <Loading what={name} />
-      )}
-    </Panel>
+    <ToldPanel
+      kind="queue"
+      name={name}
+      absent="There is no such queue."
+      show={(queue) => <QueueBody queue={queue} />}
+    />
   );
 }
 
@@ -47,6 +42,7 @@ function QueueBody({ queue }: { queue: Schemas['Queue'] }): JSX.Element {
           ['Delayed', number(queue.delayed)],
           ['Oldest', <Age since={queue.oldestEnqueuedAt} />],
           ['Consumers waiting', number(queue.consumersWaiting)],
+          queue.paused && ['Handed out', <strong>nothing: it is paused</strong>],
           ['Order', config.order],
           config.maxDepth !== undefined && ['Deepest', number(config.maxDepth)],
           config.maxDeliveries !== undefined && ['Deliveries at most', number(config.maxDeliveries)],
@@ -59,6 +55,7 @@ function QueueBody({ queue }: { queue: Schemas['Queue'] }): JSX.Element {
       />
       <Peek name={queue.name} isByPriority={config.order === 'priority'} />
       <div class="interventions">
+        <Pause queue={queue} />
         <Redrive queue={queue} />
         <Purge queue={queue} />
         <DeleteQueue queue={queue} />

@@ -16,7 +16,7 @@ type Queue = Schemas['Queue'];
 const COLUMNS: readonly Column<Queue>[] = [
   {
     title: 'Name',
-    width: 'minmax(8rem, 2fr)',
+    width: 'minmax(5rem, 2fr)',
     cell: ({ name }) => <ThingLink kind="queue" name={name} />,
     order: (one, other) => (one.name < other.name ? -1 : 1),
   },

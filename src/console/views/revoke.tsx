@@ -68,10 +68,12 @@ export function Revoke({ kind, name, holder, waiting }: RevokeProps): JSX.Elemen
   );
 }
 
-function whatFollows({ external }: Holder, grace: string, waiting: number): string {
+function whatFollows({ external, reservation }: Holder, grace: string, waiting: number): string {
   const next = waiting === 0 ? 'Nobody waits for it.' : `Then the first of ${quantity(waiting, 'waiter')} is next.`;
   if (external)
     return `It is not a client of Postern and cannot be named alone: all who hold this are asked, and nobody is forced. ${next}`;
+  if (grace === '' && reservation !== undefined)
+    return `It is a reservation: nobody is there to be asked, and nothing is taken away without a time. ${next}`;
   if (grace === '') return `It may go on for as long as it likes: nothing is taken away. ${next}`;
   const after = Number(grace) === 0 ? 'At once' : `After ${duration(Number(grace) * 1_000)}`;
   return `${after}, its hold is broken if it still has it, whatever it is doing. ${next}`;

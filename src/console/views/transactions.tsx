@@ -17,6 +17,7 @@ import { route } from '../state/route.js';
 import { caller } from '../state/session.js';
 import { useSurvey } from '../state/survey.js';
 import { number, quantity } from '../words/quantity.js';
+import { visible } from '../words/visible.js';
 
 type Summary = Schemas['TransactionSummary'];
 
@@ -25,7 +26,7 @@ const EVERY_MS = 3_000;
 const COLUMNS: readonly Column<Summary>[] = [
   {
     title: 'Transaction',
-    width: 'minmax(9rem, 2fr)',
+    width: 'minmax(5rem, 2fr)',
     cell: ({ transactionId }) => <ThingLink kind="transaction" name={transactionId} />,
   },
   {
@@ -86,11 +87,11 @@ function TransactionBody({ id }: { id: string }): JSX.Element {
     <>
       <Facts
         facts={[
-          ['State', reason === undefined ? state : `${state} (${reason})`],
+          ['State', reason === undefined ? state : `${state} (${visible(reason)})`],
           ['Begun by', value.principal],
           ['Age', <Age since={value.createdAt} />],
           ['Deadline', value.deadline],
-          value.note !== undefined && ['Note', value.note],
+          value.note !== undefined && ['Note', visible(value.note)],
         ]}
       />
       {data == null ? null : <Value value={data} label="Data" />}

@@ -26,3 +26,9 @@ export function duration(ms: number): string {
 export function age(instant: string | null | undefined, now: number): string {
   return instant == null ? '–' : duration(Math.max(0, Math.floor((now - Date.parse(instant)) / 1_000) * 1_000));
 }
+
+/** How soon something is. @param now epoch milliseconds */
+export function until(instant: string, now: number): string {
+  const ms = Math.ceil((Date.parse(instant) - now) / 1_000) * 1_000;
+  return ms > 0 ? `in ${duration(ms)}` : 'now';
+}

@@ -1,4 +1,5 @@
 /** Values of any kind as text. They are other people's: shown as characters, never as markup. */
+import { visible } from './visible.js';
 
 /** More of one value is not shown. */
 export const SHOWN_MAX = 65_536;
@@ -8,7 +9,7 @@ export function textOf(value: unknown): string {
 }
 
 export function bounded(text: string, max = SHOWN_MAX): string {
-  return text.length <= max ? text : `${text.slice(0, max)}… (${text.length - max} more characters)`;
+  return text.length <= max ? visible(text) : `${visible(text.slice(0, max))}… (${text.length - max} more characters)`;
 }
 
 /** Bytes as text if they are UTF-8, else in base 16. */

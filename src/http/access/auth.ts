@@ -3,7 +3,8 @@
  *
  * - With a file of API keys or an identity provider, every operation that is not public needs one of its keys or
  *   tokens. The file is read again when it changes. A file that cannot be read stops the start; later, it leaves the
- *   keys as they were and logs an error.
+ *   keys as they were and logs an error. A key that comes as a password (`Basic`) is refused from the web pages of
+ *   others, as below: a browser that knows a password sends it by itself, which it never does with `Bearer`.
  * - Without either, every caller is `anonymous` and may do everything, except the web pages of others: requests that
  *   come from such a page (`Origin`, `Sec-Fetch-Site`) or name an unknown host are refused. A page can point its own
  *   name at this gateway and is then of the same origin (DNS rebinding); it cannot do that with an address. So the
@@ -16,7 +17,7 @@ import type { Config } from '../../config.js';
 import { PosternError } from '../../errors.js';
 import type { Logger } from '../../log.js';
 import { isLoopback } from '../../loopback.js';
-import { ANONYMOUS, Credentials, type Credential } from './credentials.js';
+import { ANONYMOUS, Credentials, isPassword, presentedIn, type Credential } from './credentials.js';
 import { Tokens } from './oidc/tokens.js';
 import { faultOf, reasonOf, watchFiles } from './watched-file.js';
 
@@ -74,17 +75,11 @@ function anonymousAccess(config: AuthenticationOptions['config']): Authenticatio
     isLoopback(host) || named.has(host.toLowerCase()) || (config.insecure && isIP(host) !== 0);
   return {
     admit(headers, host) {
-      const { origin } = headers;
-      const isForeign =
-        origin === undefined
-          ? isOfForeignPage(headers)
-          : !config.corsOrigins.includes(origin) && !(isOfHost(origin, host) && isOfSameOrigin(headers));
-      if (isForeign) {
-        const sign = origin === undefined ? 'Sec-Fetch-Site' : 'Origin';
+      const sign = foreignSign(headers, host, config.corsOrigins);
+      if (sign !== undefined)
         throw forbidden(
           `Without credentials requests from other web pages are refused (the request has the header ${sign}).`,
         );
-      }
       const name = host === undefined ? undefined : hostName(host);
       if (name === undefined || isKnown(name)) return;
       throw forbidden(
@@ -96,6 +91,18 @@ function anonymousAccess(config: AuthenticationOptions['config']): Authenticatio
     onChange: () => undefined,
     close: () => undefined,
   };
+}
+
+/** @returns the header that shows that a page of others makes the request, which the operator has not named */
+function foreignSign(
+  headers: IncomingHttpHeaders,
+  host: string | undefined,
+  corsOrigins: readonly string[],
+): string | undefined {
+  const { origin } = headers;
+  if (origin === undefined) return isOfForeignPage(headers) ? 'Sec-Fetch-Site' : undefined;
+  const isOwn = isOfHost(origin, host) && isOfSameOrigin(headers);
+  return corsOrigins.includes(origin) || isOwn ? undefined : 'Origin';
 }
 
 /**
@@ -154,11 +161,18 @@ function credentialAccess({
     .flat()
     .join(' or ');
   return {
-    admit: () => undefined,
+    admit(headers, host) {
+      if (!isPassword(headers.authorization)) return;
+      const sign = foreignSign(headers, host, config.corsOrigins);
+      if (sign === undefined) return;
+      throw forbidden(
+        `A password (Basic) is refused from other web pages (the request has the header ${sign}): browsers send it by themselves. Pages send "Authorization: Bearer …".`,
+      );
+    },
     authenticate({ authorization }) {
       if (authorization === undefined)
         throw new PosternError('unauthenticated', `Send ${wanted} as "Authorization: Bearer …".`);
-      const bearer = /^Bearer +([^\s]+) *$/i.exec(authorization)?.[1];
+      const bearer = presentedIn(authorization);
       if (bearer === undefined)
         throw new PosternError('unauthenticated', 'The Authorization header is not of the form "Bearer …".');
       const credential = keys?.current.find(bearer);

@@ -80,6 +80,23 @@ export class Credentials {
   }
 }
 
+/**
+ * The key or token in an Authorization header: `Bearer`, or the password of `Basic`, which is all that Terraform and
+ * FleetLock's clients can send. The user name says nothing.
+ */
+export function presentedIn(authorization: string): string | undefined {
+  const bearer = /^Bearer +([^\s]+) *$/i.exec(authorization)?.[1];
+  if (bearer !== undefined) return bearer;
+  const basic = /^Basic +([A-Za-z0-9+/]+={0,2}) *$/i.exec(authorization)?.[1];
+  if (basic === undefined) return undefined;
+  return /^[^:]*:([^\s]+)$/.exec(Buffer.from(basic, 'base64').toString())?.[1];
+}
+
+/** Whether a header says that it has a user name and a password. */
+export function isPassword(authorization = ''): boolean {
+  return /^Basic /i.test(authorization);
+}
+
 /** Hexadecimal. */
 export function hashOf(key: string): string {
   return hash('sha256', key);

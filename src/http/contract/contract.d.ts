@@ -396,6 +396,62 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/locks/{name}/nodes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the lock.
+                 * @example backup
+                 */
+                name: components["parameters"]["NamePath"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the nodes in the line of a lock
+         * @description Everything that stands in the line, in its order, as it lies in ZooKeeper, for whoever has to clear up:
+         *     `breakable` is what `POST /v1/locks/{name}/break` removes. Scope: `admin` on locks.
+         */
+        get: operations["listLockNodes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/locks/{name}/break": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the lock.
+                 * @example backup
+                 */
+                name: components["parameters"]["NamePath"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Remove a node from the line that does not go by itself
+         * @description Removes one node, at the version that `GET /v1/locks/{name}/nodes` has shown: a persistent node that some
+         *     program has left, the node of a program that is not Postern's, or a reservation. Whoever made it is not told, and
+         *     may go on as if it held. What belongs to a lease is refused with 409 `conflict`: revoke it, so that the lease is
+         *     told. The log has who did this, to which node, and for which `reason`. Scope: `admin` on locks.
+         */
+        post: operations["breakLock"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/locks/{name}/events": {
         parameters: {
             query?: never;
@@ -445,6 +501,262 @@ export interface paths {
         get: operations["listLockWaiters"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/reservations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the reservations
+         * @description Which locks are reserved now, by whom, until when and why, in order of the locks' names, paged. Those that still
+         *     wait for their lock are among the waiters of that lock. Scope: `read` on locks.
+         */
+        get: operations["listReservations"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/locks/{name}/reserve": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the lock.
+                 * @example backup
+                 */
+                name: components["parameters"]["NamePath"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Reserve a lock until a time, waiting in line if need be
+         * @description Holds the lock for `forMs` from the moment it is granted, without a lease and without heartbeats: it belongs to
+         *     whoever has the `reservationToken`. It stands in the ordinary line of the lock, in order of arrival, and excludes
+         *     all others who acquire or reserve it, clients of ZooKeeper's libraries included.
+         *
+         *     The lock is freed at `reservedUntil` on the ensemble's clock: never earlier, and at most two seconds later as long
+         *     as one replica runs. Until then nothing frees it but its token, and administrators. So reserve for as long as the
+         *     work may take, release when it is done, and extend if it takes longer.
+         *
+         *     With `waitMs` and `keepPlace` the request waits as an acquire does. While it waits, its place lasts only as long
+         *     as somebody asks for it: a client that goes away leaves the line. After a 202, repeat the same request at once.
+         *     Repeated with the same `requestId` by the same principal, the request is answered with the same reservation, and
+         *     a token for it, as long as that stands. The `requestId` must therefore be random, with at least 22 characters (422
+         *     otherwise, with `minLength`), and a repeated request for another `owner` is refused with 409 `conflict`. Without
+         *     a `requestId` an answer that is lost is given back. Scope: `use` on locks.
+         */
+        post: operations["reserveLock"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/locks/{name}/reservation/extend": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the lock.
+                 * @example backup
+                 */
+                name: components["parameters"]["NamePath"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Extend a reservation
+         * @description The reservation then stands for at least `forMs` from now; it is never shortened, so the request can be repeated.
+         *     Scope: `use` on locks.
+         */
+        post: operations["extendReservation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/locks/{name}/reservation/release": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the lock.
+                 * @example backup
+                 */
+                name: components["parameters"]["NamePath"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Release a reservation before its time
+         * @description The lock is free at once. Scope: `use` on locks.
+         */
+        post: operations["releaseReservation"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/pre-reboot": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Ask to reboot (FleetLock)
+         * @description The machine `id` takes the one slot of its `group`, unless another machine has it (409 `lock-held`; ask again in a
+         *     while). It keeps the slot until it says `POST /v1/steady-state`, or for `POSTERN_FLEETLOCK_HOLD_MS` (7 days unless
+         *     set otherwise) after its last request here; whoever has it already is answered 200 again.
+         *
+         *     The slot is a reservation of the lock `fleetlock.<group>`, whose owner is the `id`: it is shown, and broken by
+         *     administrators, like every other, and a lock of that name that somebody else holds keeps the group from rebooting.
+         *     It belongs to the principal of the request: give machines that share a group one principal, or each its own. The
+         *     body of a problem also has FleetLock's `kind` (its `code`) and `value` (its `detail`). Scope: `use` on locks, for
+         *     `fleetlock.<group>`.
+         */
+        post: operations["preReboot"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/steady-state": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Say that the reboot is over (FleetLock)
+         * @description The machine gives back the slot of its group, if it has it; 200 in any case. Scope: `use` on locks, for
+         *     `fleetlock.<group>`.
+         */
+        post: operations["steadyState"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/terraform/{state}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the state.
+                 * @example prod
+                 */
+                state: components["parameters"]["TerraformState"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Read a state (Terraform)
+         * @description The configuration key `terraform/<state>`, as it was written; 404 if there is none. Scope: `read` on config, for
+         *     that key.
+         */
+        get: operations["readTerraformState"];
+        put?: never;
+        /**
+         * Write a state (Terraform)
+         * @description Writes the configuration key `terraform/<state>`, at most 983 040 bytes (413 beyond that). With `ID` it is written
+         *     only as long as the lock that was taken under that `ID` stands, which is checked in the same transaction; without,
+         *     it is refused if somebody holds the lock just before. Scope: `use` on config, for that key.
+         */
+        post: operations["writeTerraformState"];
+        /**
+         * Delete a state (Terraform)
+         * @description 200 also if there is none; refused while somebody holds the lock, unless it was taken under this `ID`. Scope: `use`
+         *     on config, for the key `terraform/<state>`.
+         */
+        delete: operations["deleteTerraformState"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/terraform/{state}/lock": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the state.
+                 * @example prod
+                 */
+                state: components["parameters"]["TerraformState"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Lock a state (Terraform)
+         * @description Reserves the lock `terraform.<state>` for `POSTERN_TERRAFORM_LOCK_MS` (24 hours unless set otherwise), for `Who`;
+         *     409 with the members of the lock info of whoever holds it. Repeated with the same `ID` by the same principal it is
+         *     200 again. Scope: `use` on locks, for `terraform.<state>`.
+         */
+        post: operations["lockTerraformState"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/terraform/{state}/unlock": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the state.
+                 * @example prod
+                 */
+                state: components["parameters"]["TerraformState"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Unlock a state (Terraform)
+         * @description Gives back the lock that was taken under this `ID`; without an `ID`, as `terraform force-unlock` sends it, whatever
+         *     lock of this state the principal has. 200 also if nobody holds it, 409 if somebody else does. Scope: `use` on
+         *     locks, for `terraform.<state>`.
+         */
+        post: operations["unlockTerraformState"];
         delete?: never;
         options?: never;
         head?: never;
@@ -643,6 +955,62 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/rwlocks/{name}/nodes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the lock.
+                 * @example backup
+                 */
+                name: components["parameters"]["NamePath"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the nodes in the line of a read-write lock
+         * @description Everything that stands in the line, in its order, as it lies in ZooKeeper, for whoever has to clear up:
+         *     `breakable` is what `POST /v1/rwlocks/{name}/break` removes. Scope: `admin` on rwlocks.
+         */
+        get: operations["listReadWriteLockNodes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/rwlocks/{name}/break": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the lock.
+                 * @example backup
+                 */
+                name: components["parameters"]["NamePath"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Remove a node from the line that does not go by itself
+         * @description Removes one node, at the version that `GET /v1/rwlocks/{name}/nodes` has shown: a persistent node that some
+         *     program has left, the node of a program that is not Postern's, or a reservation. Whoever made it is not told, and
+         *     may go on as if it held. What belongs to a lease is refused with 409 `conflict`: revoke it, so that the lease is
+         *     told. The log has who did this, to which node, and for which `reason`. Scope: `admin` on rwlocks.
+         */
+        post: operations["breakReadWriteLock"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/rwlocks/{name}/events": {
         parameters: {
             query?: never;
@@ -777,7 +1145,11 @@ export interface paths {
          *
          *     Campaigning again with the same lease and `requestId` is answered with the same `candidateId` and `fencingToken`
          *     and with `alreadyElected: true`, so simply repeat a request whose answer was lost. While the candidate waits,
-         *     another `value` replaces the first; a leader changes its value with proclaim. Scope: `use` on elections.
+         *     another `value` replaces the first; a leader changes its value with proclaim.
+         *
+         *     **One call.** With `lease` in the body and no `Lease-Token` header, the lease is granted in the same request, by
+         *     the rules of an acquire; the answer (also a 202) carries `leaseToken`. A candidate whose answer was lost stands,
+         *     and may lead, until its lease lapses. Scope: `use` on elections, and for this form also on leases.
          */
         post: operations["campaign"];
         delete?: never;
@@ -924,6 +1296,97 @@ export interface paths {
          *     elections.
          */
         post: operations["revokeElection"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/elections/{name}/transfer": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the election.
+                 * @example scheduler
+                 */
+                name: components["parameters"]["ElectionName"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make a stated candidate the leader
+         * @description The candidate becomes the next in line, and the leader is asked to resign as by a revoke; when `graceMs` have
+         *     passed, or at once without it, it is deposed in favour of that candidate, by whichever replica is alive. If the
+         *     candidate has gone by then, the leader stays, and is asked no more: a transfer never leaves nobody in the lead.
+         *     A leader that is also revoked with a `graceMs` is deposed in any case, at the earlier of the two times.
+         *
+         *     Fencing tokens rise with every leader, so nobody who came before the candidate can lead after it: those who stood
+         *     between it and the leader, `overtaken` of them, stand no more. Their leases are told with `lost`. A campaign that
+         *     waits for one of them stands again by itself, behind all others; who does not wait campaigns again. At most 100
+         *     can be overtaken at once, and none that is `external`: 409 `conflict`, as for a leader that is. If the candidate
+         *     leads already, nothing is changed. Scope: `admin` on elections.
+         */
+        post: operations["transferElection"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/elections/{name}/nodes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the lock.
+                 * @example backup
+                 */
+                name: components["parameters"]["NamePath"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the nodes in the line of an election
+         * @description Everything that stands in the line, in its order, as it lies in ZooKeeper, for whoever has to clear up:
+         *     `breakable` is what `POST /v1/elections/{name}/break` removes. Scope: `admin` on elections.
+         */
+        get: operations["listElectionNodes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/elections/{name}/break": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the lock.
+                 * @example backup
+                 */
+                name: components["parameters"]["NamePath"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Remove a node from the line that does not go by itself
+         * @description Removes one node, at the version that `GET /v1/elections/{name}/nodes` has shown: a persistent node that some
+         *     program has left, the node of a program that is not Postern's, or a reservation. Whoever made it is not told, and
+         *     may go on as if it held. What belongs to a lease is refused with 409 `conflict`: revoke it, so that the lease is
+         *     told. The log has who did this, to which node, and for which `reason`. Scope: `admin` on elections.
+         */
+        post: operations["breakElection"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1177,6 +1640,62 @@ export interface paths {
          *     wait. If nobody holds it, the answer is 409 `not-holder`. Scope: `admin` on semaphores.
          */
         post: operations["revokeSemaphore"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/semaphores/{name}/nodes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the lock.
+                 * @example backup
+                 */
+                name: components["parameters"]["NamePath"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the nodes in the line of a semaphore
+         * @description Everything that stands in the line, in its order, as it lies in ZooKeeper, for whoever has to clear up:
+         *     `breakable` is what `POST /v1/semaphores/{name}/break` removes. Scope: `admin` on semaphores.
+         */
+        get: operations["listSemaphoreNodes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/semaphores/{name}/break": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the lock.
+                 * @example backup
+                 */
+                name: components["parameters"]["NamePath"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Remove a node from the line that does not go by itself
+         * @description Removes one node, at the version that `GET /v1/semaphores/{name}/nodes` has shown: a persistent node that some
+         *     program has left, the node of a program that is not Postern's, or a reservation. Whoever made it is not told, and
+         *     may go on as if it held. What belongs to a lease is refused with 409 `conflict`: revoke it, so that the lease is
+         *     told. The log has who did this, to which node, and for which `reason`. Scope: `admin` on semaphores.
+         */
+        post: operations["breakSemaphore"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1676,6 +2195,83 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/groups/{name}/messages": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the group.
+                 * @example workers
+                 */
+                name: components["parameters"]["GroupName"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Read the messages to a group, or wait for the next one
+         * @description The messages behind the cursor `after`, in their order, at most `limit` of them. A reader sends the `cursor` of
+         *     each answer with its next request, to whichever replica, and so reads every message once. Without `after` it
+         *     begins now: the answer has no messages and a cursor, also while there has been no message yet. With `after=0` it
+         *     begins with the oldest message that is kept.
+         *
+         *     With `waitMs` the request waits until there is a message behind the cursor; if there is none in time, the answer
+         *     has no messages. When messages were dropped before this reader read them, `missed` is true: it should learn by
+         *     other means what it may have missed, and goes on with `cursor`. Rarely, `missed` is also true where nothing was,
+         *     after the reader was away for longer than messages are kept. With `Accept: text/event-stream` the answer is the
+         *     stream of `GET /v1/groups/{name}/messages/events`. Scope: `read` on groups.
+         */
+        get: operations["readMessages"];
+        put?: never;
+        /**
+         * Post a message to all who read the messages of a group
+         * @description The message gets a number, higher than those of all messages that the group had before; every reader, at every
+         *     replica, reads the messages in the order of their numbers. Nobody has to be a member, to post or to read, and a
+         *     message to which nobody listens is kept like the others: a group has its last 1 000 messages
+         *     (`POSTERN_GROUP_MESSAGES`), each for an hour (`POSTERN_GROUP_MESSAGE_MS`); the oldest are dropped first.
+         *
+         *     Repeated with its `requestId` (or `Idempotency-Key`) within five minutes, the request adds nothing and is answered
+         *     with status 200 and the number of the first attempt; it belongs to the caller, and with another `body` it is
+         *     refused with 422. Without one, a repeated request may post the message twice. Scope: `use` on groups.
+         */
+        post: operations["postMessage"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/groups/{name}/messages/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the group.
+                 * @example workers
+                 */
+                name: components["parameters"]["GroupName"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Read the messages to a group as they come
+         * @description A stream of server-sent events: first `state`, with `name` and `missed`, and then `message` for each message
+         *     behind the cursor, as `GET /v1/groups/{name}/messages` shows it; its `id` is its number. The stream begins behind
+         *     `Last-Event-ID`, or else behind `after`, or else now; so a reader that comes back misses nothing that is kept. A
+         *     reader that is slow gets its messages later. `state` comes again, with `missed`, when messages were dropped before
+         *     they could be sent. The stream ends with `reconnect` after `maxMs`, or when the replica shuts down. Scope: `read`
+         *     on groups.
+         */
+        get: operations["watchMessages"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/config": {
         parameters: {
             query?: never;
@@ -2020,7 +2616,8 @@ export interface paths {
          * Show a queue
          * @description Shows how much is in the queue, and how it is configured. `depth` counts the messages in the queue, including
          *     `claimed` ones; `delayed` messages are not due yet. `oldestEnqueuedAt` is null if the queue is empty.
-         *     `consumersWaiting` is about a second old. The values are read after a `sync`.
+         *     `consumersWaiting` is about a second old; `paused` says that nothing is handed out. The values are read after a
+         *     `sync`.
          *
          *     With `Accept: text/event-stream` the answer is the stream of `GET /v1/queues/{name}/events`. Scope: `read` on
          *     queues.
@@ -2029,8 +2626,8 @@ export interface paths {
         /**
          * Create or configure a queue
          * @description Replaces the configuration: settings other than `order` that are not given get their defaults. A different
-         *     `order` is refused with 409 `conflict` while there are messages. A push to a name that does not exist creates a
-         *     fifo queue with the defaults. Scope: `use` on queues.
+         *     `order` is refused with 409 `conflict` while there are messages. A paused queue stays paused. A push to a name
+         *     that does not exist creates a fifo queue with the defaults. Scope: `use` on queues.
          */
         put: operations["configureQueue"];
         post?: never;
@@ -2042,6 +2639,63 @@ export interface paths {
          *     the request can be repeated. Scope: `admin` on queues.
          */
         delete: operations["deleteQueue"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/queues/{name}/pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example orders
+                 */
+                name: components["parameters"]["QueueName"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Pause a queue
+         * @description Until the queue is resumed, nothing is handed out: pop and claim wait for their `waitMs` and find nothing, at
+         *     every replica, from the moment in which it is paused. What is claimed already stays claimed, and can be
+         *     acknowledged, given back and extended; a claim that is repeated with its `requestId` gets the same messages again.
+         *     Pushes are taken, and delayed messages become due. A queue that is paused already stays so. Scope: `admin` on
+         *     queues.
+         */
+        post: operations["pauseQueue"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/queues/{name}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example orders
+                 */
+                name: components["parameters"]["QueueName"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Resume a paused queue
+         * @description Messages are handed out again, also to the consumers that wait. A queue that is not paused stays as it is.
+         *     Scope: `admin` on queues.
+         */
+        post: operations["resumeQueue"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -2173,6 +2827,50 @@ export interface paths {
          */
         post: operations["pushMessages"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/queues/{name}/messages/{id}": {
+        parameters: {
+            query?: {
+                /** @description Where the search begins, from the `nextPageToken` of a search or of a peek; by default with the first message. */
+                pageToken?: components["parameters"]["SearchPageToken"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example orders
+                 */
+                name: components["parameters"]["QueueName"];
+                /**
+                 * @description The `id` of the message, as its push, a peek or its delivery shows it; not a `messageId`.
+                 * @example 5kqMlSJvT0uJqC1rVw0Yzg
+                 */
+                id: components["parameters"]["QueuedMessageId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Show one message of a queue
+         * @description Shows the message as a peek does: whether it is available, delayed until when, or claimed by which lease until
+         *     when, and what it was if it is a dead letter. There is no index of ids: the messages are looked at in the order
+         *     of a peek, up to ten pages of a thousand messages or 1 MiB each. If it is not among them and there are more, the
+         *     404 has a `nextPageToken`: repeat the request with that as `pageToken`. A message that moves meanwhile, because
+         *     it becomes due or is given back, may be missed. Scope: `read` on queues.
+         */
+        get: operations["showMessage"];
+        put?: never;
+        post?: never;
+        /**
+         * Remove one message
+         * @description Removes a message that nobody has claimed, also a delayed one; it is looked for as by a `GET`. If a lease has
+         *     claimed it, the answer is 409 `conflict` with `claimedBy`, and `claimedUntil` if the claim has an end. Repeated
+         *     after a lost answer, the request says 404 if the first one was done. Scope: `admin` on queues.
+         */
+        delete: operations["removeMessage"];
         options?: never;
         head?: never;
         patch?: never;
@@ -2319,7 +3017,8 @@ export interface paths {
          * Give claimed messages back
          * @description The messages are available again at once, in their old place; or, with `delayMs`, after that time, behind the
          *     messages that are there by then. A message that was delivered `maxDeliveries` times goes to the dead-letter
-         *     queue, with `reason` as a note. Each item is 200; 200 with `gone: true` if this lease gave the message back
+         *     queue, with `reason` as a note; with `deadLetter: true`, however often it was delivered, as one that nobody will
+         *     ever be able to process. That is refused with 422 if the queue has no `deadLetterQueue`. Each item is 200; 200 with `gone: true` if this lease gave the message back
          *     before (so the request can be repeated, as long as fewer than a thousand other claims of the lease have been
          *     given back since); or 409 `not-holder` if the claim is lost or was acknowledged. Scope: `use` on queues.
          */
@@ -2352,6 +3051,173 @@ export interface paths {
          *     claim has one; or 409 `not-holder` if the claim is lost. Scope: `use` on queues.
          */
         post: operations["extendClaims"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/pools": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the pools
+         * @description In order of name, paged. With `Accept: text/event-stream` the answer is the stream of `GET
+         *     /v1/events?watch=pool:*` for those names, whatever `limit` and `pageToken` are. Scope: `read` on pools.
+         */
+        get: operations["listPools"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/pools/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the pool.
+                 * @example workers
+                 */
+                name: components["parameters"]["PoolName"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Show a pool, or wait until it changes
+         * @description How many members there are, how many are free, held, and at rest, and how many requests wait; of those that are held and
+         *     of those that rest, the first 100.
+         *
+         *     With `waitMs` and `If-None-Match` the request waits until the pool no longer has the state of that ETag; 304 if
+         *     nothing changed in time. The ETag covers the members and who holds them, but not who waits, nor the ends of
+         *     rests. With `Accept: text/event-stream` the answer is the stream of `GET /v1/pools/{name}/events`. Scope: `read`
+         *     on pools.
+         */
+        get: operations["showPool"];
+        /**
+         * Make a pool, or change its members
+         * @description The members are the numbers from 0 to `of` - 1; or those in `members`, each with an `id`, with `labels` that requests may ask
+         *     for, and with `data` that its holders are told.
+         *
+         *     What is held stays held: a member that was left out, or has `drain: true`, goes on being its holder's until
+         *     that ends, and is then given to nobody. Members that are added are given to those who wait. Repeating the
+         *     request does no harm. Scope: `use` on pools.
+         */
+        put: operations["putPool"];
+        post?: never;
+        /**
+         * Delete a pool of which nobody has a member
+         * @description Requests that wait for members are answered 404. As long as a member is held the pool is not deleted (409
+         *     `conflict`, not `retryable`): let its members drain first. A pool that does not exist is answered like one that was
+         *     deleted. Scope: `use` on pools.
+         */
+        delete: operations["deletePool"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/pools/{name}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the pool.
+                 * @example workers
+                 */
+                name: components["parameters"]["PoolName"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Watch a pool
+         * @description A stream of server-sent events: `state` first, and again after changes, with the pool as `GET /v1/pools/{name}`
+         *     shows it, or `null` while there is none; `id` is its ETag without the quotes. At most ten in a second; changes in between are taken
+         *     together. The stream ends with `reconnect` after `maxMs`, or when the replica shuts down. With `Last-Event-ID`
+         *     it resumes with the current state. Scope: `read` on pools.
+         */
+        get: operations["watchPool"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/pools/{name}/acquire": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the pool.
+                 * @example workers
+                 */
+                name: components["parameters"]["PoolName"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Acquire members of a pool, waiting in line if need be
+         * @description Acquires `count` members that have all of the `labels`, all at once; the answer says which. They are given out in
+         *     strict order of arrival: nobody passes a request that waits, also where what it waits for is something else. A request for
+         *     more members than the pool has with these labels is refused with 422.
+         *
+         *     With `prefer: same` the caller gets what its `owner` had before, as far as that is free: the name in the request, or
+         *     the label of its lease. What an owner had is remembered until somebody else is given it; others are given it only
+         *     when nothing else is free.
+         *
+         *     A member whose holder's lease expired is given to nobody for `quarantineMs` after that was found; one that was
+         *     released, or whose lease was ended by `DELETE`, is free at once.
+         *
+         *     An open wait keeps the lease alive. If it ends first, the place in line is given up, and the answer is 409
+         *     `lock-held`; with `keepPlace: true` the answer is 202 and the place stays in line: repeat the same request at once,
+         *     at any replica, to continue waiting. While nobody does, a place that is first is passed over ten seconds after its wait ended. With `waitMs: 0`, the default,
+         *     the request waits only for those that are being served before it, for a second at most. Acquiring again with the
+         *     same lease and `requestId` is answered with the same members and `alreadyHeld: true`, so simply repeat a request
+         *     whose answer was lost. Scope: `use` on pools.
+         */
+        post: operations["acquireMembers"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/pools/{name}/release": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the pool.
+                 * @example workers
+                 */
+                name: components["parameters"]["PoolName"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Release members of a pool, or give up a place in its line
+         * @description Identify the hold by `holdId` or by `requestId`; without either, it is the hold with the empty `requestId`. All
+         *     members of that hold are released. `holdId` is new for every grant, so a late retry never frees a newer hold; if
+         *     both are given, it decides. Scope: `use` on pools.
+         */
+        post: operations["releaseMembers"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2462,6 +3328,9 @@ export interface paths {
          *     `failed`, because as many attempts as it may have were finished as failed or lost with their lease. After
          *     `done`, nobody is started for this occurrence as long as it is remembered (see `GET /v1/runs/{name}`).
          *
+         *     Which occurrence is meant, all callers have to write in the same way. Where they only start at about the same
+         *     time, as from the crontabs of several machines, `withinMs` in its place has the gateway find it.
+         *
          *     If the attempt before was finished as failed, or its lease has ended, the next who asks gets the next attempt,
          *     with a higher `fencingToken`. Nobody is called for that: with `waitMs`, the request waits while somebody else's
          *     attempt is running, and is then answered as if it had come at that time; it keeps its lease alive meanwhile.
@@ -2497,11 +3366,11 @@ export interface paths {
          * @description `done`: the occurrence is done, and nobody is started for it again. `failed`: the next who asks gets the next
          *     attempt, if there may be one more; the answer says with `state` whether that is so (`open`) or not (`failed`).
          *
-         *     Only the lease that has the attempt can finish it, and only while it lives. A caller whose attempt is over, or
-         *     which never had one, is refused with 409 `not-holder`. Repeated with the same outcome after a lost answer, the
-         *     request is answered 200 again, also when the lease has ended meanwhile; with the other outcome it is refused.
-         *     With `fencingToken` only the attempt that has it is meant, and not a later one of the same lease. Scope: `use`
-         *     on runs.
+         *     Only the lease that has the attempt can finish it, and only while it lives. `fencingToken` is that of the
+         *     attempt, so that a request which comes late does not end a later attempt of the same lease. A caller whose
+         *     attempt is over, or which never had one, is refused with 409 `not-holder`. Repeated with the same outcome after
+         *     a lost answer, the request is answered 200 again, also when the lease has ended meanwhile; with the other
+         *     outcome it is refused. Scope: `use` on runs.
          */
         post: operations["finishRun"];
         delete?: never;
@@ -2531,6 +3400,113 @@ export interface paths {
          *     occurrence that is running cannot be forgotten (409 `conflict`): end its lease first. Scope: `admin` on runs.
          */
         post: operations["forgetRun"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/schedules": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the schedules
+         * @description In order of name, paged, without the bodies of their messages. With `Accept: text/event-stream` the answer is the
+         *     stream of `GET /v1/events?watch=schedule:*` for those names, whatever `limit` and `pageToken` are. Scope: `read`
+         *     on schedules.
+         */
+        get: operations["listSchedules"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/schedules/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the schedule.
+                 * @example nightly
+                 */
+                name: components["parameters"]["ScheduleName"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Show a schedule, or wait until it changes
+         * @description What it is set to, when it is due next, what it pushed last, what was missed, and why an occurrence that is due
+         *     is not pushed yet (`refused`).
+         *
+         *     With `waitMs` and `If-None-Match` the request waits until the schedule no longer has the state of that ETag: it
+         *     was written or removed, or an occurrence was pushed, missed or refused; 304 if nothing changed in time. With
+         *     `Accept: text/event-stream` the answer is the stream of `GET /v1/schedules/{name}/events`. Scope: `read` on
+         *     schedules.
+         */
+        get: operations["showSchedule"];
+        /**
+         * Create or replace a schedule
+         * @description At each time that `cron` names in `timeZone`, one message with `to.body` is pushed to the queue `to.queue` of the
+         *     same namespace, which is created where there is none. The message has the attributes `schedule`, the name, and
+         *     `occurrence`, the time for which it was due. Each occurrence is pushed at most once: the push, and the note that
+         *     this occurrence is settled, are one transaction. So it needs no `messageId`, and the queue's `dedupWindowMs` does
+         *     not matter.
+         *
+         *     The clock is that of ZooKeeper's leader; the clocks of the replicas do not matter. The first occurrence is the
+         *     first one after the request. Replaced with the same `cron`, `timeZone` and `paused`, a schedule goes on where it
+         *     was, also with an occurrence that is due; otherwise it begins anew.
+         *
+         *     When the clocks go forward, a fixed time that does not exist that day is due as they change, and the times of a
+         *     list or step that do not exist are left out. When they go back, a fixed time that exists twice is due the first
+         *     time only; lists, steps and `*` in the minutes or hours are due both times.
+         *
+         *     Scope: `use` on schedules, and `use` on queues for `to.queue`. It is checked now, and not when a message is
+         *     pushed.
+         */
+        put: operations["putSchedule"];
+        post?: never;
+        /**
+         * Delete a schedule
+         * @description Nothing more is pushed; messages that were pushed stay in their queue. If there is no such schedule, the answer is
+         *     204, so that the request can be repeated. Scope: `use` on schedules.
+         */
+        delete: operations["deleteSchedule"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/schedules/{name}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the schedule.
+                 * @example nightly
+                 */
+                name: components["parameters"]["ScheduleName"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Watch a schedule
+         * @description A stream of server-sent events: `state` first, and again after changes, with the schedule as `GET
+         *     /v1/schedules/{name}` shows it; `id` is its ETag without the quotes. Of a schedule that is not there it tells
+         *     nothing until it is. The stream ends with `reconnect` after `maxMs`, or when the replica shuts down. With
+         *     `Last-Event-ID` it resumes with the current state. Scope: `read` on schedules.
+         */
+        get: operations["watchSchedule"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -3316,6 +4292,7 @@ export interface components {
              * @default true
              */
             keepPlace: boolean;
+            lease?: components["schemas"]["LeaseOfAcquire"];
         };
         Elected: {
             name: components["schemas"]["Name"];
@@ -3329,6 +4306,7 @@ export interface components {
             leaseId: components["schemas"]["LeaseId"];
             ttlMs: components["schemas"]["TtlMs"];
             expiresAt: components["schemas"]["Instant"];
+            leaseToken?: components["schemas"]["LeaseToken"];
         };
         Standing: {
             name: components["schemas"]["Name"];
@@ -3340,6 +4318,7 @@ export interface components {
             requestId: string;
             leaseId: components["schemas"]["LeaseId"];
             ttlMs: components["schemas"]["TtlMs"];
+            leaseToken?: components["schemas"]["LeaseToken"];
         };
         /** @description New for every candidacy. It is public, and not a credential. */
         CandidateId: string;
@@ -3351,6 +4330,26 @@ export interface components {
         CandidacyRequest: {
             candidateId?: string;
             requestId?: components["schemas"]["RequestId"];
+        };
+        TransferRequest: {
+            /** @description Who is to lead, as `candidates` shows it. */
+            candidateId: string;
+            /** @description A text for the leader. */
+            reason?: string;
+            /**
+             * @description The time after which the leader is deposed, in milliseconds; with 0, the default, at once.
+             * @default 0
+             */
+            graceMs: number;
+        };
+        Transferred: {
+            candidateId: components["schemas"]["CandidateId"];
+            /** @description Whether it leads by now. */
+            leads: boolean;
+            /** @description When the present leader is deposed, if it has not resigned. Absent if the candidate leads. */
+            breakAt?: components["schemas"]["Instant"];
+            /** @description How many candidates stood between the two, and stand no more. */
+            overtaken: number;
         };
         LeaderWritten: {
             name: components["schemas"]["Name"];
@@ -3408,6 +4407,15 @@ export interface components {
         CandidateList: {
             items: components["schemas"]["Candidate"][];
             nextPageToken?: string;
+        };
+        /** @description Further members are ignored. */
+        FleetLockRequest: {
+            client_params: {
+                /** @description The machine, the same before and after its reboot. */
+                id: string;
+                /** @description Machines of which one reboots at a time. */
+                group: string;
+            };
         };
         /** @description Any JSON value to show to others with the member, for example where to reach it; at most 4 096 bytes as JSON. */
         MemberValue: unknown;
@@ -3476,6 +4484,41 @@ export interface components {
             member: string;
             /** @description In ascending order. */
             parts: number[];
+        };
+        PostMessageRequest: {
+            /** @description Any JSON value; at most 4 096 bytes as JSON. */
+            body: unknown;
+            requestId?: components["schemas"]["RequestId"];
+        };
+        /**
+         * Format: int64
+         * @description Grows with every message to the group, and is never given again, also when all its messages were dropped in
+         *     between. Not every number is a message.
+         */
+        MessageNumber: number;
+        PostedMessage: {
+            name: components["schemas"]["Name"];
+            number: components["schemas"]["MessageNumber"];
+        };
+        GroupMessage: {
+            number: components["schemas"]["MessageNumber"];
+            /** @description The principal who posted it. */
+            by: string;
+            at: components["schemas"]["Instant"];
+            /** @description The value as it was given. */
+            body: unknown;
+        };
+        GroupMessages: {
+            name: components["schemas"]["Name"];
+            /** @description In the order of their numbers. */
+            messages: components["schemas"]["GroupMessage"][];
+            /**
+             * Format: int64
+             * @description To be sent as `after` with the next request.
+             */
+            cursor: number;
+            /** @description Whether messages behind `after` were dropped, or may have been, before they were read. */
+            missed: boolean;
         };
         /** @description Anything that helps to identify the owner; at most 4 096 bytes as JSON. */
         Metadata: {
@@ -3557,7 +4600,8 @@ export interface components {
             member?: components["schemas"]["Name"];
             holdId: string;
             /**
-             * @description `broken`: revoked by somebody who may do so. `missing`: gone for an unknown reason.
+             * @description `broken`: revoked by somebody who may do so. `overtaken`: a candidacy that waited, and another was made the leader before it;
+             *     campaign again. `missing`: gone for an unknown reason.
              * @example missing
              */
             reason: string;
@@ -3645,6 +4689,40 @@ export interface components {
             holdId: string | null;
             breakAt?: components["schemas"]["Instant"];
         };
+        LineNode: {
+            /** @description Its name in the directory of the line. */
+            node: string;
+            /** @description Of its data, as ZooKeeper counts. */
+            version: number;
+            /** @description Whether it goes with the session that made it. */
+            ephemeral: boolean;
+            /** @description True if it was made by a client other than Postern, or its data were. */
+            external: boolean;
+            /** @description Whether it can be removed by a break; what belongs to a lease is revoked instead. */
+            breakable: boolean;
+            /** @description Of the lease to which it belongs; null if it belongs to none. */
+            leaseId: string | null;
+            /**
+             * @description What it says of itself; it holds only where it is admitted, too. Null for clients other than Postern.
+             * @enum {string|null}
+             */
+            state: "waiting" | "granted" | null;
+            /** @description When it was made. */
+            since: components["schemas"]["Instant"];
+            reservation?: components["schemas"]["HolderReservation"];
+        };
+        LineNodeList: {
+            items: components["schemas"]["LineNode"][];
+            nextPageToken?: string;
+        };
+        BreakNodeRequest: {
+            /** @description Its name, as the list of the nodes shows it. */
+            node: string;
+            /** @description The version that was seen. If somebody has written to the node since, nothing is done. */
+            version: number;
+            /** @description For the log. */
+            reason?: string;
+        };
         CheckRequest: {
             fencingToken: components["schemas"]["FencingToken"];
         };
@@ -3669,6 +4747,7 @@ export interface components {
             revocable: boolean;
             /** @description True for clients that stand in the same line without Postern, for example Curator's. */
             external: boolean;
+            reservation?: components["schemas"]["HolderReservation"];
         };
         Waiter: {
             leaseId: string | null;
@@ -3793,7 +4872,7 @@ export interface components {
         };
         ContendedName: {
             /** @enum {string} */
-            kind: "lock" | "rwlock" | "semaphore" | "election" | "queue" | "barrier";
+            kind: "lock" | "rwlock" | "semaphore" | "election" | "pool" | "queue" | "barrier";
             name: components["schemas"]["Name"];
             /** @description Requests that are waiting now. */
             waiting: number;
@@ -3824,6 +4903,126 @@ export interface components {
             limits: {
                 [key: string]: number;
             };
+        };
+        /** @description 1 to 64 of the characters `A-Z a-z 0-9 . _ : -`, not `.` or `..`. */
+        PoolMemberId: string;
+        /** @description 1 to 64 of the characters `A-Z a-z 0-9 . _ : -`. */
+        MemberLabel: string;
+        MemberLabels: components["schemas"]["MemberLabel"][];
+        /**
+         * @description For how long a member whose holder was lost (its lease expired) is given to nobody, in milliseconds, counted from when
+         *     the loss is found. 0, the default: it is free at once.
+         */
+        QuarantineMs: number;
+        /** @description How many members, all at once. */
+        MemberCount: number;
+        /** @description How many numbers there are, from 0. At most `maxPoolMembers` of `GET /v1/status` (10 000 unless set otherwise). */
+        PoolSize: number;
+        PoolMember: {
+            id: components["schemas"]["PoolMemberId"];
+            labels?: components["schemas"]["MemberLabels"];
+            data?: components["schemas"]["Data"];
+            /**
+             * @description Given to nobody any more. False by default.
+             * @default false
+             */
+            drain: boolean;
+        };
+        /** @description It has either `of` or `members`. */
+        PutPoolRequest: {
+            of?: components["schemas"]["PoolSize"];
+            /** @description In the order in which they are preferred. At most `maxPoolMembers` of `GET /v1/status` (10 000 unless set otherwise), and 768 KiB. */
+            members?: components["schemas"]["PoolMember"][];
+            /** @default 0 */
+            quarantineMs: components["schemas"]["QuarantineMs"];
+        };
+        HeldMember: {
+            id: components["schemas"]["PoolMemberId"];
+            holdId: string;
+            fencingToken: components["schemas"]["FencingToken"];
+            leaseId: components["schemas"]["LeaseId"];
+            principal: string;
+            label: string;
+            /** @description Whom it is remembered to; null unless the holder asked for the same as before. */
+            owner: string | null;
+            since: components["schemas"]["Instant"];
+        };
+        RestingMember: {
+            id: components["schemas"]["PoolMemberId"];
+            /** @description Null while nobody has found the loss. */
+            until: components["schemas"]["Instant"] | null;
+        };
+        PoolSummary: {
+            name: components["schemas"]["Name"];
+            /** @description How many members it has, drained ones included. */
+            total: number;
+            quarantineMs: components["schemas"]["QuarantineMs"];
+        };
+        PoolList: {
+            items: components["schemas"]["PoolSummary"][];
+            nextPageToken?: string;
+        };
+        Pool: components["schemas"]["PoolSummary"] & {
+            of?: components["schemas"]["PoolSize"];
+            members?: components["schemas"]["PoolMember"][];
+            /** @description Neither held, nor at rest, nor drained. */
+            free: number;
+            heldCount: number;
+            /** @description How many were lost and are given to nobody yet. */
+            restingCount: number;
+            waiterCount: number;
+            /** @description The first 100 that are held. */
+            held: components["schemas"]["HeldMember"][];
+            /** @description The first 100 that rest. */
+            resting: components["schemas"]["RestingMember"][];
+        };
+        /** @description The same as `Pool`; a caller that may not read it gets only `name`. */
+        WrittenPool: {
+            name: components["schemas"]["Name"];
+        };
+        AcquireMembersRequest: {
+            /**
+             * @description How many members are wanted, all of them or none; 1 by default.
+             * @default 1
+             */
+            count: components["schemas"]["MemberCount"];
+            /** @description Only members that have all of them. */
+            labels?: components["schemas"]["MemberLabels"];
+            /**
+             * @description `same`: what the owner had before, as far as it is free. `any`, the default: whatever is free, and what is given is not remembered.
+             * @default any
+             * @enum {string}
+             */
+            prefer: "same" | "any";
+            /** @description Whose members are remembered; by default, that is the label of the lease. Only with `prefer` `same`. */
+            owner?: string;
+            /** @default 0 */
+            waitMs: components["schemas"]["WaitMs"];
+            /**
+             * @description Keep the place in line if the wait ends first (202) or the connection is lost, so that the same request, repeated, continues there. False by default.
+             * @default false
+             */
+            keepPlace: boolean;
+            requestId?: components["schemas"]["RequestId"];
+        };
+        AcquiredMember: {
+            id: components["schemas"]["PoolMemberId"];
+            data?: components["schemas"]["Data"];
+        };
+        AcquiredMembers: {
+            name: components["schemas"]["Name"];
+            /** @constant */
+            held: true;
+            members: components["schemas"]["AcquiredMember"][];
+            holdId: string;
+            fencingToken: components["schemas"]["FencingToken"];
+            requestId: string;
+            waitedMs: number;
+            /** @description These are held since an earlier attempt of this request. */
+            alreadyHeld: boolean;
+            leaseId: components["schemas"]["LeaseId"];
+            ttlMs: components["schemas"]["TtlMs"];
+            expiresAt: components["schemas"]["Instant"];
         };
         /** @description A problem as in RFC 9457. Depending on the code it has further members, such as `holder`, `field`, `maxBytes` or `minTtlMs`. */
         Problem: {
@@ -3918,10 +5117,28 @@ export interface components {
             maxClaimsPerLease?: number;
             /** @description How many bytes the paths of everything that one lease owns may have together. */
             maxPathBytesPerLease?: number;
+            /** @description How many reservations the namespace may have. */
+            maxReservations?: number;
+            /** @description How many reservations one principal may have in the namespace. */
+            maxReservationsPerPrincipal?: number;
+            /** @description For `too-many-reservations`, how many there are. */
+            reservations?: number;
+            /** @description For how long a lock may be reserved, in milliseconds. */
+            maxReservationMs?: number;
+            /** @description For `version-mismatch` of a node in a line, the version that it has. */
+            version?: number;
+            /** @description For whom the reservation of this `requestId` is. */
+            owner?: string;
             /** @description How many names of one kind the namespace may have. */
             maxNames?: number;
             /** @description How many namespaces there may be. */
             maxNamespaces?: number;
+            /** @description How many schedules the namespace may have. */
+            maxSchedules?: number;
+            /** @description How many pools the namespace may have. */
+            maxPools?: number;
+            /** @description How many members a pool may have. */
+            maxPoolMembers?: number;
             /** @description For `too-many-names`, how many there are. */
             names?: number;
             /** @description How many keys one request may read, or a stream of a prefix may watch. */
@@ -3940,12 +5157,28 @@ export interface components {
             order?: string;
             /** @description How long a claim in this queue may last, in milliseconds. */
             maxClaimMs?: number;
+            /** @description Of a message that cannot be removed, its id. */
+            id?: string;
+            /** @description The `leaseId` of the lease that has claimed the message. */
+            claimedBy?: string;
+            /** @description When its claim ends at the latest. */
+            claimedUntil?: components["schemas"]["Instant"];
+            /** @description For `not-found`, where to go on looking for a message. */
+            nextPageToken?: string;
             /** @description How many members gather at the double barrier. */
             size?: number;
             /** @description For groups and double barriers, the member name that belongs to another lease. */
             member?: string;
-            /** @description The present value of the counter. */
-            value?: number;
+            /** @description With `Operation`, `Info`, `Who`, `Version`, `Created` and `Path`: what Terraform said of the lock of a state, of whoever holds it. In place of an `ID` that it did not say, its `holdId`. */
+            ID?: string;
+            Operation?: string;
+            Info?: string;
+            Who?: string;
+            Version?: string;
+            Created?: string;
+            Path?: string;
+            /** @description The present value of the counter, an integer. In the problems of FleetLock, its `detail`, a string. */
+            value?: unknown;
             /** @description The least that a counter can be. */
             minValue?: number;
             /** @description The most that a counter can be. */
@@ -3954,6 +5187,8 @@ export interface components {
             minLength?: number;
             /** @description The transaction that the problem is about. */
             transactionId?: string;
+            /** @description For a cursor of messages to a group that nobody was given, that of the last message. */
+            cursor?: number;
             /** @description The occurrence of a run that the problem is about. */
             occurrence?: string;
             /** @description The number of the last attempt at that occurrence. */
@@ -3995,6 +5230,10 @@ export interface components {
             fencingToken?: components["schemas"]["FencingToken"];
             /** @description True for a client that is not Postern's. */
             external?: boolean;
+            /** @description For whom it is reserved. */
+            owner?: string;
+            /** @description When the reservation ends. */
+            reservedUntil?: components["schemas"]["Instant"];
         };
         ProblemNext: {
             leaseId?: components["schemas"]["LeaseId"];
@@ -4044,8 +5283,11 @@ export interface components {
             delayed: number;
             oldestEnqueuedAt: components["schemas"]["Instant"] | null;
             consumersWaiting: number;
+            paused: components["schemas"]["QueuePaused"];
             config: components["schemas"]["QueueConfig"];
         };
+        /** @description Whether nothing is handed out until the queue is resumed. */
+        QueuePaused: boolean;
         /** @description The same as `Queue`; a caller that may not read the queue gets only `name` and `config`. */
         ConfiguredQueue: {
             name: components["schemas"]["Name"];
@@ -4054,6 +5296,7 @@ export interface components {
             delayed?: number;
             oldestEnqueuedAt?: components["schemas"]["Instant"] | null;
             consumersWaiting?: number;
+            paused?: components["schemas"]["QueuePaused"];
             config: components["schemas"]["QueueConfig"];
         };
         QueueList: {
@@ -4064,6 +5307,7 @@ export interface components {
             name: components["schemas"]["Name"];
             depth: number;
             delayed: number;
+            paused: components["schemas"]["QueuePaused"];
             config: components["schemas"]["QueueConfig"];
         };
         /** @description Attributes for the consumer of the message; up to 20, delivered with it. */
@@ -4157,6 +5401,8 @@ export interface components {
             delayMs?: components["schemas"]["DelayMs"];
             /** @description Kept with a dead letter. */
             reason?: string;
+            /** @description The messages go to the dead-letter queue at once; not together with `delayMs`. */
+            deadLetter?: boolean;
         };
         ExtendRequest: {
             claimIds: components["schemas"]["ClaimIds"];
@@ -4204,6 +5450,72 @@ export interface components {
             complete: boolean;
         };
         /**
+         * @description For how long, in milliseconds. At most what the operator allows (`POSTERN_MAX_RESERVATION_MS`, 14 days unless set
+         *     otherwise).
+         */
+        ReservedFor: number;
+        /** @description For whom it is, in the caller's words; shown to everybody who looks at the lock. */
+        ReservationOwner: string;
+        /** @description Why, for humans; shown like the owner. */
+        ReservationReason: string;
+        /** @description Opaque and secret. Never in a URL, never in a log. */
+        ReservationToken: string;
+        ReserveLockRequest: {
+            forMs: components["schemas"]["ReservedFor"];
+            owner: components["schemas"]["ReservationOwner"];
+            reason?: components["schemas"]["ReservationReason"];
+            /** @default 0 */
+            waitMs: components["schemas"]["WaitMs"];
+            /**
+             * @description Keep the place in line if the wait ends first (202), for the same request to continue at once. False by default.
+             * @default false
+             */
+            keepPlace: boolean;
+            requestId?: components["schemas"]["RequestId"];
+        };
+        ReservedLock: {
+            name: components["schemas"]["Name"];
+            /** @constant */
+            held: true;
+            owner: string;
+            reason: string | null;
+            reservedUntil: components["schemas"]["Instant"];
+            reservationToken: components["schemas"]["ReservationToken"];
+            /** @description Names the hold to administrators, who may revoke it. */
+            holdId: string;
+            fencingToken: components["schemas"]["FencingToken"];
+            requestId: string;
+            waitedMs: number;
+            alreadyHeld: boolean;
+        };
+        Reservation: {
+            name: components["schemas"]["Name"];
+            owner: string;
+            reason: string | null;
+            principal: string;
+            since: components["schemas"]["Instant"];
+            reservedUntil: components["schemas"]["Instant"];
+            holdId: string;
+            fencingToken: components["schemas"]["FencingToken"];
+        };
+        ReservationList: {
+            items: components["schemas"]["Reservation"][];
+            nextPageToken?: string;
+        };
+        ExtendReservationRequest: {
+            reservationToken: components["schemas"]["ReservationToken"];
+            forMs: components["schemas"]["ReservedFor"];
+        };
+        ReleaseReservationRequest: {
+            reservationToken: components["schemas"]["ReservationToken"];
+        };
+        /** @description Present if the lock is reserved. It is then bound to no lease. */
+        HolderReservation: {
+            owner: string;
+            reason: string | null;
+            until: components["schemas"]["Instant"];
+        };
+        /**
          * @description Which occurrence it is, in the caller's words: all callers that mean the same one have to write it in the same way,
          *     such as the time for which it is due. 1 to 128 of the characters `A-Z a-z 0-9 . _ ~ : + -`.
          */
@@ -4247,8 +5559,15 @@ export interface components {
             }[];
             nextPageToken?: string;
         };
+        /** @description It has either `occurrence` or `withinMs`. */
         StartRunRequest: {
-            occurrence: components["schemas"]["OccurrenceId"];
+            occurrence?: components["schemas"]["OccurrenceId"];
+            /**
+             * @description In place of `occurrence`: the last one, if it is running or was first started less than so many milliseconds
+             *     ago on ZooKeeper's clock; otherwise a new one, whose name is the time on that clock. So callers that start
+             *     within that time mean the same occurrence.
+             */
+            withinMs?: number;
             /**
              * @description How many attempts the occurrence may have; default 3. Counts when it is started for the first time, not later.
              * @default 3
@@ -4284,7 +5603,7 @@ export interface components {
             outcome: "done" | "failed";
             /** @description For humans; shown with the occurrence. */
             note?: string;
-            fencingToken?: components["schemas"]["FencingToken"];
+            fencingToken: components["schemas"]["FencingToken"];
         };
         ForgetRunRequest: {
             occurrence: components["schemas"]["OccurrenceId"];
@@ -4308,6 +5627,106 @@ export interface components {
          * @enum {string}
          */
         ReadWriteMode: "read" | "write";
+        /**
+         * @description Five fields: minute, hour, day of the month, month, day of the week (0 to 7, both Sunday), each `*`, a number, a
+         *     range, a list or a step (`*\/15`); months and weekdays also by name (`MON-FRI`), `L` for the last day. If both days
+         *     are restricted, either of them is enough. Where `POSTERN_SCHEDULE_SECONDS` is set, a sixth field may stand in
+         *     front, for seconds.
+         */
+        CronExpression: string;
+        /**
+         * @description A time zone of the IANA database; `UTC` by default.
+         * @default UTC
+         */
+        TimeZoneName: string;
+        ScheduleTarget: {
+            queue: components["schemas"]["Name"];
+            /** @description The body of each message, any JSON; at most `POSTERN_MAX_SCHEDULE_BYTES`, by default 4096 bytes. */
+            body: unknown;
+            priority?: components["schemas"]["Priority"];
+        };
+        /**
+         * @description What follows for occurrences that could not be pushed within `POSTERN_SCHEDULE_GRACE_MS` (by default a minute) of
+         *     their time: with `skip` none of them is pushed, with `once` the latest of them, as soon as possible.
+         * @enum {string}
+         */
+        Misfire: "skip" | "once";
+        PutScheduleRequest: {
+            cron: components["schemas"]["CronExpression"];
+            timeZone?: components["schemas"]["TimeZoneName"];
+            to: components["schemas"]["ScheduleTarget"];
+            /** @default skip */
+            misfire: components["schemas"]["Misfire"];
+            /**
+             * @description Nothing is pushed until it is written without; the occurrences meanwhile are not missed. By default it is not paused.
+             * @default false
+             */
+            paused: boolean;
+        };
+        ScheduleSummary: {
+            name: components["schemas"]["Name"];
+            cron: components["schemas"]["CronExpression"];
+            timeZone: components["schemas"]["TimeZoneName"];
+            queue: components["schemas"]["Name"];
+            misfire: components["schemas"]["Misfire"];
+            paused: boolean;
+            /** @description The occurrence that is due next, or is due and not pushed yet; missing while it is paused. */
+            dueAt?: components["schemas"]["Instant"];
+            fired?: components["schemas"]["FiredOccurrence"];
+            missed?: components["schemas"]["MissedOccurrences"];
+            refused?: components["schemas"]["RefusedOccurrence"];
+        };
+        /** @description The last occurrence that was pushed. */
+        FiredOccurrence: {
+            occurrence: components["schemas"]["Instant"];
+            /** @description When it was pushed, on the clock of ZooKeeper's leader. */
+            at: components["schemas"]["Instant"];
+        };
+        /**
+         * @description How many occurrences were missed since the schedule was made, and the last of them. Of one outage at most 60 are
+         *     counted.
+         */
+        MissedOccurrences: {
+            count: number;
+            occurrence: components["schemas"]["Instant"];
+        };
+        /**
+         * @description Why the occurrence that is due is not pushed: the queue refused the message with this problem. It is tried again
+         *     until it is missed.
+         */
+        RefusedOccurrence: {
+            occurrence: components["schemas"]["Instant"];
+            at: components["schemas"]["Instant"];
+            code: string;
+            detail: string;
+        };
+        Schedule: components["schemas"]["ScheduleSummary"] & {
+            to: components["schemas"]["ScheduleTarget"];
+            /** @description The next five occurrences that are not settled; fewer if there are no more, none while it is paused. */
+            next: components["schemas"]["Instant"][];
+            /** @description Who wrote it last. */
+            principal: string;
+        };
+        /** @description The same as `Schedule`; a caller that may not read the schedule gets only `name`. */
+        WrittenSchedule: {
+            name: components["schemas"]["Name"];
+            cron?: components["schemas"]["CronExpression"];
+            timeZone?: components["schemas"]["TimeZoneName"];
+            queue?: components["schemas"]["Name"];
+            misfire?: components["schemas"]["Misfire"];
+            paused?: boolean;
+            dueAt?: components["schemas"]["Instant"];
+            fired?: components["schemas"]["FiredOccurrence"];
+            missed?: components["schemas"]["MissedOccurrences"];
+            refused?: components["schemas"]["RefusedOccurrence"];
+            to?: components["schemas"]["ScheduleTarget"];
+            next?: components["schemas"]["Instant"][];
+            principal?: string;
+        };
+        ScheduleList: {
+            items: components["schemas"]["ScheduleSummary"][];
+            nextPageToken?: string;
+        };
         /** @description How many permits there are. */
         PermitLimit: number;
         /** @description How many permits, 1 by default; at most the limit. */
@@ -4363,6 +5782,21 @@ export interface components {
         SemaphoreList: {
             items: components["schemas"]["SemaphoreSummary"][];
             nextPageToken?: string;
+        };
+        TerraformId: string;
+        /** @description What Terraform says of a lock. Further members are ignored. */
+        TerraformLock: {
+            ID: components["schemas"]["TerraformId"];
+            Operation?: string;
+            Info?: string;
+            Who?: string;
+            Version?: string;
+            Created?: string;
+            Path?: string;
+        };
+        /** @description The lock info, of which only this counts. */
+        TerraformUnlock: {
+            ID?: components["schemas"]["TerraformId"];
         };
         /**
          * @description `open` until it is decided, once and for all.
@@ -4507,7 +5941,7 @@ export interface components {
         /**
          * @description `forbidden`: the credential does not have this scope in this namespace or for this name (`scope`, `kind`,
          *     `namespace`, `name`), or the request came from a web page. `invalid-lease-token`: the lease token cannot be
-         *     opened here or belongs to another principal. Nothing was done, unless the credential lost the scope while the
+         *     opened here or belongs to another principal; `invalid-reservation-token`: likewise. Nothing was done, unless the credential lost the scope while the
          *     request waited: see 401.
          */
         Forbidden: {
@@ -4705,6 +6139,16 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
+        /** @description `version-mismatch`: somebody has written to the node since; `version` is the one that it has. Nothing was done. */
+        NodeChanged: {
+            headers: {
+                "Trace-Id": components["headers"]["TraceId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
         /** @description `too-large`: the body, or a value in it, has more than `maxBytes`. Nothing was done. */
         TooLarge: {
             headers: {
@@ -4805,10 +6249,91 @@ export interface components {
             };
         };
         /**
+         * @description `lock-held`: somebody else holds it, and `holder` says who, with `reservedUntil` if it is reserved; the place in
+         *     line was given up. `too-many-reservations`: the namespace, or the principal, has as many as it may have; `limit`
+         *     names which, and a member of that name gives its value; nothing was done. `conflict`: the state changed in the
+         *     meantime, or the `requestId` has been used for another `owner`.
+         */
+        LockNotReserved: {
+            headers: {
+                "Trace-Id": components["headers"]["TraceId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /**
+         * @description `not-holder`: the reservation has ended: its time is over, it was released, or an administrator broke it. After a
+         *     lost answer or an `outcome-unknown` to a release, it means that the first one was done.
+         */
+        ReservationEnded: {
+            headers: {
+                "Trace-Id": components["headers"]["TraceId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description Done. There is no body. */
+        DoneEmpty: {
+            headers: {
+                "Trace-Id": components["headers"]["TraceId"];
+                [name: string]: unknown;
+            };
+            content?: never;
+        };
+        /**
+         * @description `lock-held`: another machine of the group has the slot, or somebody else holds its lock; `holder` says who.
+         *     `too-many-reservations`: the namespace, or the principal, has as many as it may have. `conflict`: the state changed
+         *     in the meantime.
+         */
+        NoSlot: {
+            headers: {
+                "Trace-Id": components["headers"]["TraceId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /**
+         * @description `lock-held`: somebody else holds the lock; the members `ID`, `Operation`, `Info`, `Who`, `Version`, `Created` and
+         *     `Path` are what that one said of itself, as far as it did, and Terraform shows them; without `use` or `read` on
+         *     the lock they are left out. `not-holder`: the lock that was taken under this `ID` has ended, and nothing was
+         *     written. `too-many-reservations`: the namespace, or the principal,
+         *     has as many as it may have. `conflict`: the state changed in the meantime, or the `ID` has been used for another
+         *     `Who`.
+         */
+        StateLocked: {
+            headers: {
+                "Trace-Id": components["headers"]["TraceId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /**
          * @description `not-holder`: this candidacy does not lead, or this lease has no candidacy with that `candidateId` or
          *     `requestId`. `conflict`: the state changed in the meantime.
          */
         NotLeader: {
+            headers: {
+                "Trace-Id": components["headers"]["TraceId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /**
+         * @description `not-holder`: nobody stands under that `candidateId`. `conflict`: the leader cannot be asked, or somebody between
+         *     the two cannot be overtaken, because it is not Postern's; more than 100 stand between them; or candidates left in
+         *     the meantime. With `outcome: unknown` the candidate left while it was made the leader.
+         */
+        NotTransferred: {
             headers: {
                 "Trace-Id": components["headers"]["TraceId"];
                 [name: string]: unknown;
@@ -4863,6 +6388,19 @@ export interface components {
          *     and the latter also when the barrier has `maxNames` members.
          */
         CannotEnter: {
+            headers: {
+                "Trace-Id": components["headers"]["TraceId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /**
+         * @description `conflict`: the znode of the messages holds something else, and not those of a group. `too-many-names`: of a post,
+         *     as with locks. Nothing was done.
+         */
+        MessagesConflict: {
             headers: {
                 "Trace-Id": components["headers"]["TraceId"];
                 [name: string]: unknown;
@@ -4938,6 +6476,34 @@ export interface components {
             };
         };
         /**
+         * @description `too-many-names`: the namespace has as many pools as it may have (`maxPools`), or it is new and the limit of
+         *     namespaces (`maxNamespaces`) is reached. `conflict`: others wrote it all the time, or its znode holds something else (not
+         *     `retryable`). Nothing was done.
+         */
+        PoolNotWritten: {
+            headers: {
+                "Trace-Id": components["headers"]["TraceId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /**
+         * @description `lock-held`: too few members were free, and they did not become free in time; the place in line was given up.
+         *     `too-many-holds`: the lease has reached the limit of holds and places in line, or of the bytes of their paths;
+         *     `limit` names the limit. `conflict`: the state changed in the meantime.
+         */
+        NoMembers: {
+            headers: {
+                "Trace-Id": components["headers"]["TraceId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /**
          * @description `conflict`: all occurrences of this run that are remembered (`maxOccurrences`) are running, so none can be
          *     forgotten for a new one; or the znode of the run holds something else (not `retryable`). `too-many-names`: the
          *     namespace has reached the limit of runs (`maxNames`). Nothing was done.
@@ -4952,11 +6518,24 @@ export interface components {
             };
         };
         /**
-         * @description `not-holder`: the lease has no running attempt at this occurrence, under that `fencingToken` if one was given:
-         *     it was finished with the other outcome, or somebody else has the occurrence now, or it is forgotten. `conflict`:
+         * @description `not-holder`: the lease has no running attempt at this occurrence under that `fencingToken`: it was finished with the other outcome, or somebody else has the occurrence now, or it is forgotten. `conflict`:
          *     the znode of the run holds something else. Nothing was done.
          */
         NotRunning: {
+            headers: {
+                "Trace-Id": components["headers"]["TraceId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /**
+         * @description `too-many-names`: the namespace has as many schedules as it may have (`maxSchedules`), or it is new and the limit
+         *     of namespaces has been reached (`maxNamespaces`). `conflict`: the state changed in the meantime; or the znode of
+         *     the schedule holds something else (not `retryable`). Nothing was done.
+         */
+        NoRoomForSchedule: {
             headers: {
                 "Trace-Id": components["headers"]["TraceId"];
                 [name: string]: unknown;
@@ -5036,6 +6615,18 @@ export interface components {
          */
         LeaseIdPath: string;
         /**
+         * @description Says that the request is meant for this, and was not redirected here by mistake.
+         * @example true
+         */
+        FleetLockProtocol: "true";
+        /**
+         * @description The name of the state.
+         * @example prod
+         */
+        TerraformState: string;
+        /** @description That of the lock under which the run works. Terraform adds it by itself. */
+        TerraformLockId: components["schemas"]["TerraformId"];
+        /**
          * @description The name of the election.
          * @example scheduler
          */
@@ -5060,6 +6651,12 @@ export interface components {
          * @example worker-7
          */
         MemberPath: components["schemas"]["Name"];
+        /**
+         * @description The cursor: the number of the last message that the reader has seen, or the `cursor` of its last answer. Left out:
+         *     it begins now.
+         * @example 4294967312
+         */
+        AfterMessage: number;
         /**
          * @description Names joined by `/`, which may be written as it is or as `%2F`; at most 1 024 characters and 32 levels in total.
          * @example app/feature
@@ -5097,6 +6694,13 @@ export interface components {
         QueueName: components["schemas"]["Name"];
         /** @description Delete it with the messages in it. */
         Force: boolean;
+        /**
+         * @description The `id` of the message, as its push, a peek or its delivery shows it; not a `messageId`.
+         * @example 5kqMlSJvT0uJqC1rVw0Yzg
+         */
+        QueuedMessageId: string;
+        /** @description Where the search begins, from the `nextPageToken` of a search or of a peek; by default with the first message. */
+        SearchPageToken: string;
         /** @description The same as `messageId` of a pushed message. */
         MessageIdQuery: components["schemas"]["MessageId"];
         /** @description The same as `priority` of a pushed message. */
@@ -5104,10 +6708,20 @@ export interface components {
         /** @description The same as `delayMs` of a pushed message. */
         DelayMsQuery: components["schemas"]["DelayMs"];
         /**
+         * @description The name of the pool.
+         * @example workers
+         */
+        PoolName: components["schemas"]["Name"];
+        /**
          * @description The name of the run, which all its occurrences share.
          * @example report
          */
         RunName: components["schemas"]["Name"];
+        /**
+         * @description The name of the schedule.
+         * @example nightly
+         */
+        ScheduleName: components["schemas"]["Name"];
         /**
          * @description The name of the counter.
          * @example visits
@@ -6051,6 +7665,109 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    listLockNodes: {
+        parameters: {
+            query?: {
+                /** @description The largest number of items on a page. */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description The `nextPageToken` of the previous page. Continue for as long as there is one: a page may have fewer items than
+                 *     `limit`, or none at all, if many names that are not in use had to be skipped, or if what it shows or had to read
+                 *     is large.
+                 */
+                pageToken?: components["parameters"]["PageToken"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the lock.
+                 * @example backup
+                 */
+                name: components["parameters"]["NamePath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One page of nodes. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LineNodeList"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    breakLock: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the lock.
+                 * @example backup
+                 */
+                name: components["parameters"]["NamePath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "node": "_c_left-over-lock-0000000003",
+                 *       "version": 0,
+                 *       "reason": "left by the old deployer"
+                 *     }
+                 */
+                "application/json": components["schemas"]["BreakNodeRequest"];
+            };
+        };
+        responses: {
+            204: components["responses"]["Done"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["NodeChanged"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     watchLock: {
         parameters: {
             query?: {
@@ -6149,6 +7866,601 @@ export interface operations {
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
             429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listReservations: {
+        parameters: {
+            query?: {
+                /** @description The largest number of items on a page. */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description The `nextPageToken` of the previous page. Continue for as long as there is one: a page may have fewer items than
+                 *     `limit`, or none at all, if many names that are not in use had to be skipped, or if what it shows or had to read
+                 *     is large.
+                 */
+                pageToken?: components["parameters"]["PageToken"];
+                /**
+                 * @description Only names that begin with this.
+                 * @example back
+                 */
+                prefix?: components["parameters"]["Prefix"];
+                /**
+                 * @description `latest`, for one name, key, id or lease, shows everything that was acknowledged before the request was sent (it
+                 *     is linearizable). A list may be behind for the seconds in which a leader of the ensemble has been replaced and
+                 *     has not noticed. `stale` shows what the nearest server knows, and puts no load on the rest of the ensemble.
+                 */
+                consistency?: components["parameters"]["Consistency"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One page of reservations. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "name": "staging",
+                     *           "owner": "ann",
+                     *           "reason": "release 4.2",
+                     *           "principal": "anonymous",
+                     *           "since": "2026-01-31T16:00:00.000Z",
+                     *           "reservedUntil": "2026-01-31T18:00:00.000Z",
+                     *           "holdId": "h1.c29tZXRoaW5nIG9wYXF1ZQ",
+                     *           "fencingToken": 4294967312
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ReservationList"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    reserveLock: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /** @description Means the same as `requestId` in the body; one of the two is enough. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The name of the lock.
+                 * @example backup
+                 */
+                name: components["parameters"]["NamePath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "forMs": 7200000,
+                 *       "owner": "ann",
+                 *       "reason": "release 4.2",
+                 *       "waitMs": 30000
+                 *     }
+                 */
+                "application/json": components["schemas"]["ReserveLockRequest"];
+            };
+        };
+        responses: {
+            /** @description Reserved. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "name": "staging",
+                     *       "held": true,
+                     *       "owner": "ann",
+                     *       "reason": "release 4.2",
+                     *       "reservedUntil": "2026-01-31T18:00:00.000Z",
+                     *       "reservationToken": "rt1.b3BhcXVlLCBhbmQgc2VjcmV0",
+                     *       "holdId": "h1.c29tZXRoaW5nIG9wYXF1ZQ",
+                     *       "fencingToken": 4294967312,
+                     *       "requestId": "5f0c9a52-7c1e-4a0b-9d52-3b8f1e6a7c90",
+                     *       "waitedMs": 0,
+                     *       "alreadyHeld": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ReservedLock"];
+                };
+            };
+            /** @description Not reserved; the place is kept. Only requests with `keepPlace` get this answer. */
+            202: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["KeptPlace"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            409: components["responses"]["LockNotReserved"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    extendReservation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the lock.
+                 * @example backup
+                 */
+                name: components["parameters"]["NamePath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "reservationToken": "rt1.b3BhcXVlLCBhbmQgc2VjcmV0",
+                 *       "forMs": 3600000
+                 *     }
+                 */
+                "application/json": components["schemas"]["ExtendReservationRequest"];
+            };
+        };
+        responses: {
+            /** @description It stands until `reservedUntil`. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "name": "staging",
+                     *       "owner": "ann",
+                     *       "reason": "release 4.2",
+                     *       "principal": "anonymous",
+                     *       "since": "2026-01-31T16:00:00.000Z",
+                     *       "reservedUntil": "2026-01-31T18:30:00.000Z",
+                     *       "holdId": "h1.c29tZXRoaW5nIG9wYXF1ZQ",
+                     *       "fencingToken": 4294967312
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Reservation"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            409: components["responses"]["ReservationEnded"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    releaseReservation: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the lock.
+                 * @example backup
+                 */
+                name: components["parameters"]["NamePath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "reservationToken": "rt1.b3BhcXVlLCBhbmQgc2VjcmV0"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ReleaseReservationRequest"];
+            };
+        };
+        responses: {
+            204: components["responses"]["Done"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            409: components["responses"]["ReservationEnded"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    preReboot: {
+        parameters: {
+            query?: never;
+            header: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /**
+                 * @description Says that the request is meant for this, and was not redirected here by mistake.
+                 * @example true
+                 */
+                "fleet-lock-protocol": components["parameters"]["FleetLockProtocol"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "client_params": {
+                 *         "id": "c988d2509fdf4cdcbed39037c56406fb",
+                 *         "group": "workers"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["FleetLockRequest"];
+            };
+        };
+        responses: {
+            200: components["responses"]["DoneEmpty"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            409: components["responses"]["NoSlot"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    steadyState: {
+        parameters: {
+            query?: never;
+            header: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /**
+                 * @description Says that the request is meant for this, and was not redirected here by mistake.
+                 * @example true
+                 */
+                "fleet-lock-protocol": components["parameters"]["FleetLockProtocol"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "client_params": {
+                 *         "id": "c988d2509fdf4cdcbed39037c56406fb",
+                 *         "group": "workers"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["FleetLockRequest"];
+            };
+        };
+        responses: {
+            200: components["responses"]["DoneEmpty"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    readTerraformState: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the state.
+                 * @example prod
+                 */
+                state: components["parameters"]["TerraformState"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The state. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "*/*": unknown;
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    writeTerraformState: {
+        parameters: {
+            query?: {
+                /** @description That of the lock under which the run works. Terraform adds it by itself. */
+                ID?: components["parameters"]["TerraformLockId"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the state.
+                 * @example prod
+                 */
+                state: components["parameters"]["TerraformState"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/octet-stream": string;
+                /** @example {"version": 4} */
+                "*/*": unknown;
+            };
+        };
+        responses: {
+            200: components["responses"]["DoneEmpty"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            409: components["responses"]["StateLocked"];
+            412: components["responses"]["PreconditionFailed"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteTerraformState: {
+        parameters: {
+            query?: {
+                /** @description That of the lock under which the run works. Terraform adds it by itself. */
+                ID?: components["parameters"]["TerraformLockId"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the state.
+                 * @example prod
+                 */
+                state: components["parameters"]["TerraformState"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["DoneEmpty"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            409: components["responses"]["StateLocked"];
+            412: components["responses"]["PreconditionFailed"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    lockTerraformState: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the state.
+                 * @example prod
+                 */
+                state: components["parameters"]["TerraformState"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "ID": "3c2cf76a-5c4a-9f5d-6e64-7f7d3b1d5a2e",
+                 *       "Operation": "OperationTypeApply",
+                 *       "Info": "",
+                 *       "Who": "ann@laptop",
+                 *       "Version": "1.5.7",
+                 *       "Created": "2026-01-31T16:00:00.000Z",
+                 *       "Path": ""
+                 *     }
+                 */
+                "application/json": components["schemas"]["TerraformLock"];
+            };
+        };
+        responses: {
+            200: components["responses"]["DoneEmpty"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            409: components["responses"]["StateLocked"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    unlockTerraformState: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the state.
+                 * @example prod
+                 */
+                state: components["parameters"]["TerraformState"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "ID": "3c2cf76a-5c4a-9f5d-6e64-7f7d3b1d5a2e"
+                 *     }
+                 */
+                "application/json": components["schemas"]["TerraformUnlock"];
+            };
+        };
+        responses: {
+            200: components["responses"]["DoneEmpty"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            409: components["responses"]["StateLocked"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -6552,6 +8864,109 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    listReadWriteLockNodes: {
+        parameters: {
+            query?: {
+                /** @description The largest number of items on a page. */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description The `nextPageToken` of the previous page. Continue for as long as there is one: a page may have fewer items than
+                 *     `limit`, or none at all, if many names that are not in use had to be skipped, or if what it shows or had to read
+                 *     is large.
+                 */
+                pageToken?: components["parameters"]["PageToken"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the lock.
+                 * @example backup
+                 */
+                name: components["parameters"]["NamePath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One page of nodes. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LineNodeList"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    breakReadWriteLock: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the lock.
+                 * @example backup
+                 */
+                name: components["parameters"]["NamePath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "node": "_c_left-over-lock-0000000003",
+                 *       "version": 0,
+                 *       "reason": "left by the old deployer"
+                 *     }
+                 */
+                "application/json": components["schemas"]["BreakNodeRequest"];
+            };
+        };
+        responses: {
+            204: components["responses"]["Done"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["NodeChanged"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     watchReadWriteLock: {
         parameters: {
             query?: {
@@ -6791,9 +9206,9 @@ export interface operations {
     campaign: {
         parameters: {
             query?: never;
-            header: {
-                /** @description The token of the lease for which this request is made. Without it the answer is 400 `lease-token-required`. */
-                "Lease-Token": components["parameters"]["LeaseTokenHeader"];
+            header?: {
+                /** @description The token of the lease. Required unless the body has `lease`. */
+                "Lease-Token"?: components["parameters"]["OptionalLeaseToken"];
                 /**
                  * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
                  * @example default
@@ -7165,6 +9580,175 @@ export interface operations {
             405: components["responses"]["MethodNotAllowed"];
             406: components["responses"]["NotAcceptable"];
             409: components["responses"]["NotHeld"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    transferElection: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the election.
+                 * @example scheduler
+                 */
+                name: components["parameters"]["ElectionName"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "candidateId": "AwAAc29tZXRoaW5nIG9wYXF1ZQ",
+                 *       "reason": "moved to the other site",
+                 *       "graceMs": 30000
+                 *     }
+                 */
+                "application/json": components["schemas"]["TransferRequest"];
+            };
+        };
+        responses: {
+            /** @description It leads, or is the next to lead and the leader is asked. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "candidateId": "AwAAc29tZXRoaW5nIG9wYXF1ZQ",
+                     *       "leads": false,
+                     *       "breakAt": "2026-01-31T09:30:30.000Z",
+                     *       "overtaken": 2
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Transferred"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            409: components["responses"]["NotTransferred"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listElectionNodes: {
+        parameters: {
+            query?: {
+                /** @description The largest number of items on a page. */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description The `nextPageToken` of the previous page. Continue for as long as there is one: a page may have fewer items than
+                 *     `limit`, or none at all, if many names that are not in use had to be skipped, or if what it shows or had to read
+                 *     is large.
+                 */
+                pageToken?: components["parameters"]["PageToken"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the lock.
+                 * @example backup
+                 */
+                name: components["parameters"]["NamePath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One page of nodes. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LineNodeList"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    breakElection: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the lock.
+                 * @example backup
+                 */
+                name: components["parameters"]["NamePath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "node": "_c_left-over-lock-0000000003",
+                 *       "version": 0,
+                 *       "reason": "left by the old deployer"
+                 *     }
+                 */
+                "application/json": components["schemas"]["BreakNodeRequest"];
+            };
+        };
+        responses: {
+            204: components["responses"]["Done"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["NodeChanged"];
             413: components["responses"]["TooLarge"];
             414: components["responses"]["UriTooLong"];
             415: components["responses"]["UnsupportedMediaType"];
@@ -7719,6 +10303,109 @@ export interface operations {
             405: components["responses"]["MethodNotAllowed"];
             406: components["responses"]["NotAcceptable"];
             409: components["responses"]["NotHeld"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listSemaphoreNodes: {
+        parameters: {
+            query?: {
+                /** @description The largest number of items on a page. */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description The `nextPageToken` of the previous page. Continue for as long as there is one: a page may have fewer items than
+                 *     `limit`, or none at all, if many names that are not in use had to be skipped, or if what it shows or had to read
+                 *     is large.
+                 */
+                pageToken?: components["parameters"]["PageToken"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the lock.
+                 * @example backup
+                 */
+                name: components["parameters"]["NamePath"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One page of nodes. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LineNodeList"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    breakSemaphore: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the lock.
+                 * @example backup
+                 */
+                name: components["parameters"]["NamePath"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "node": "_c_left-over-lock-0000000003",
+                 *       "version": 0,
+                 *       "reason": "left by the old deployer"
+                 *     }
+                 */
+                "application/json": components["schemas"]["BreakNodeRequest"];
+            };
+        };
+        responses: {
+            204: components["responses"]["Done"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            409: components["responses"]["Conflict"];
+            412: components["responses"]["NodeChanged"];
             413: components["responses"]["TooLarge"];
             414: components["responses"]["UriTooLong"];
             415: components["responses"]["UnsupportedMediaType"];
@@ -8948,6 +11635,222 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    readMessages: {
+        parameters: {
+            query?: {
+                /**
+                 * @description The cursor: the number of the last message that the reader has seen, or the `cursor` of its last answer. Left out:
+                 *     it begins now.
+                 * @example 4294967312
+                 */
+                after?: components["parameters"]["AfterMessage"];
+                /**
+                 * @description How many messages the answer may have.
+                 * @example 100
+                 */
+                limit?: number;
+                /**
+                 * @description How long to wait for a change, in milliseconds.
+                 * @example 30000
+                 */
+                waitMs?: components["parameters"]["WaitMsQuery"];
+                /**
+                 * @description How long the stream may last, in milliseconds. The default and the maximum are the replica's longest wait (55
+                 *     000 unless set otherwise).
+                 * @example 30000
+                 */
+                maxMs?: components["parameters"]["MaxMs"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /** @description The `id` of the last event you saw; the stream resumes with the current state. */
+                "Last-Event-ID"?: components["parameters"]["LastEventId"];
+            };
+            path: {
+                /**
+                 * @description The name of the group.
+                 * @example workers
+                 */
+                name: components["parameters"]["GroupName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The messages, and where to go on. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "name": "workers",
+                     *       "messages": [
+                     *         {
+                     *           "number": 4294967312,
+                     *           "by": "anonymous",
+                     *           "at": "2026-01-31T09:30:00.000Z",
+                     *           "body": {
+                     *             "reload": "rates"
+                     *           }
+                     *         }
+                     *       ],
+                     *       "cursor": 4294967312,
+                     *       "missed": false
+                     *     }
+                     */
+                    "application/json": components["schemas"]["GroupMessages"];
+                    "text/event-stream": components["schemas"]["EventStream"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            409: components["responses"]["MessagesConflict"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    postMessage: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /** @description Means the same as `requestId` in the body; one of the two is enough. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The name of the group.
+                 * @example workers
+                 */
+                name: components["parameters"]["GroupName"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "body": {
+                 *         "reload": "rates"
+                 *       },
+                 *       "requestId": "reload-17"
+                 *     }
+                 */
+                "application/json": components["schemas"]["PostMessageRequest"];
+            };
+        };
+        responses: {
+            /** @description It had been posted before. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PostedMessage"];
+                };
+            };
+            /** @description It is posted. */
+            201: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "name": "workers",
+                     *       "number": 4294967312
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PostedMessage"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            409: components["responses"]["MessagesConflict"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    watchMessages: {
+        parameters: {
+            query?: {
+                /**
+                 * @description The cursor: the number of the last message that the reader has seen, or the `cursor` of its last answer. Left out:
+                 *     it begins now.
+                 * @example 4294967312
+                 */
+                after?: components["parameters"]["AfterMessage"];
+                /**
+                 * @description How long the stream may last, in milliseconds. The default and the maximum are the replica's longest wait (55
+                 *     000 unless set otherwise).
+                 * @example 30000
+                 */
+                maxMs?: components["parameters"]["MaxMs"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /** @description The `id` of the last event you saw; the stream resumes with the current state. */
+                "Last-Event-ID"?: components["parameters"]["LastEventId"];
+            };
+            path: {
+                /**
+                 * @description The name of the group.
+                 * @example workers
+                 */
+                name: components["parameters"]["GroupName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["Events"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            409: components["responses"]["MessagesConflict"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     listConfig: {
         parameters: {
             query?: {
@@ -10110,6 +13013,76 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    pauseQueue: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example orders
+                 */
+                name: components["parameters"]["QueueName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            204: components["responses"]["Done"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    resumeQueue: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example orders
+                 */
+                name: components["parameters"]["QueueName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            204: components["responses"]["Done"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     purgeQueue: {
         parameters: {
             query?: never;
@@ -10380,6 +13353,103 @@ export interface operations {
             415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
             429: components["responses"]["QueueFull"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    showMessage: {
+        parameters: {
+            query?: {
+                /** @description Where the search begins, from the `nextPageToken` of a search or of a peek; by default with the first message. */
+                pageToken?: components["parameters"]["SearchPageToken"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example orders
+                 */
+                name: components["parameters"]["QueueName"];
+                /**
+                 * @description The `id` of the message, as its push, a peek or its delivery shows it; not a `messageId`.
+                 * @example 5kqMlSJvT0uJqC1rVw0Yzg
+                 */
+                id: components["parameters"]["QueuedMessageId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The message. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PeekedMessage"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    removeMessage: {
+        parameters: {
+            query?: {
+                /** @description Where the search begins, from the `nextPageToken` of a search or of a peek; by default with the first message. */
+                pageToken?: components["parameters"]["SearchPageToken"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example orders
+                 */
+                name: components["parameters"]["QueueName"];
+                /**
+                 * @description The `id` of the message, as its push, a peek or its delivery shows it; not a `messageId`.
+                 * @example 5kqMlSJvT0uJqC1rVw0Yzg
+                 */
+                id: components["parameters"]["QueuedMessageId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            204: components["responses"]["Done"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            409: components["responses"]["Conflict"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
@@ -10769,6 +13839,479 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    listPools: {
+        parameters: {
+            query?: {
+                /** @description The largest number of items on a page. */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description The `nextPageToken` of the previous page. Continue for as long as there is one: a page may have fewer items than
+                 *     `limit`, or none at all, if many names that are not in use had to be skipped, or if what it shows or had to read
+                 *     is large.
+                 */
+                pageToken?: components["parameters"]["PageToken"];
+                /**
+                 * @description Only names that begin with this.
+                 * @example back
+                 */
+                prefix?: components["parameters"]["Prefix"];
+                /**
+                 * @description `latest`, for one name, key, id or lease, shows everything that was acknowledged before the request was sent (it
+                 *     is linearizable). A list may be behind for the seconds in which a leader of the ensemble has been replaced and
+                 *     has not noticed. `stale` shows what the nearest server knows, and puts no load on the rest of the ensemble.
+                 */
+                consistency?: components["parameters"]["Consistency"];
+                /**
+                 * @description How long the stream may last, in milliseconds. The default and the maximum are the replica's longest wait (55
+                 *     000 unless set otherwise).
+                 * @example 30000
+                 */
+                maxMs?: components["parameters"]["MaxMs"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /** @description The `id` of the last event you saw; the stream resumes with the current state. */
+                "Last-Event-ID"?: components["parameters"]["LastEventId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One page of pools. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "name": "workers",
+                     *           "total": 1024,
+                     *           "quarantineMs": 60000
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PoolList"];
+                    "text/event-stream": components["schemas"]["EventStream"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    showPool: {
+        parameters: {
+            query?: {
+                /**
+                 * @description How long to wait for a change, in milliseconds.
+                 * @example 30000
+                 */
+                waitMs?: components["parameters"]["WaitMsQuery"];
+                /**
+                 * @description `latest`, for one name, key, id or lease, shows everything that was acknowledged before the request was sent (it
+                 *     is linearizable). A list may be behind for the seconds in which a leader of the ensemble has been replaced and
+                 *     has not noticed. `stale` shows what the nearest server knows, and puts no load on the rest of the ensemble.
+                 */
+                consistency?: components["parameters"]["Consistency"];
+                /**
+                 * @description How long the stream may last, in milliseconds. The default and the maximum are the replica's longest wait (55
+                 *     000 unless set otherwise).
+                 * @example 30000
+                 */
+                maxMs?: components["parameters"]["MaxMs"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /**
+                 * @description The ETag you have, or several of them. As long as the state still has one of these, the answer is 304.
+                 * @example "4294967312"
+                 */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+                /** @description The `id` of the last event you saw; the stream resumes with the current state. */
+                "Last-Event-ID"?: components["parameters"]["LastEventId"];
+            };
+            path: {
+                /**
+                 * @description The name of the pool.
+                 * @example workers
+                 */
+                name: components["parameters"]["PoolName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The pool. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "name": "phones",
+                     *       "total": 2,
+                     *       "members": [
+                     *         {
+                     *           "id": "iphone-3",
+                     *           "labels": [
+                     *             "ios"
+                     *           ]
+                     *         },
+                     *         {
+                     *           "id": "pixel-8",
+                     *           "labels": [
+                     *             "android"
+                     *           ]
+                     *         }
+                     *       ],
+                     *       "quarantineMs": 60000,
+                     *       "free": 0,
+                     *       "heldCount": 1,
+                     *       "restingCount": 1,
+                     *       "waiterCount": 0,
+                     *       "held": [
+                     *         {
+                     *           "id": "iphone-3",
+                     *           "holdId": "h1.c29tZXRoaW5nIG9wYXF1ZQ",
+                     *           "fencingToken": 4294967312,
+                     *           "leaseId": "7d0a3f6c5b1e4d2f9a8b7c6d5e4f3a2b",
+                     *           "principal": "anonymous",
+                     *           "label": "ci-17",
+                     *           "owner": "ci-17",
+                     *           "since": "2026-01-31T03:00:00.120Z"
+                     *         }
+                     *       ],
+                     *       "resting": [
+                     *         {
+                     *           "id": "pixel-8",
+                     *           "until": "2026-01-31T03:01:00.000Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Pool"];
+                    "text/event-stream": components["schemas"]["EventStream"];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    putPool: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the pool.
+                 * @example workers
+                 */
+                name: components["parameters"]["PoolName"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PutPoolRequest"];
+            };
+        };
+        responses: {
+            /** @description The pool was changed. A caller that may not read it sees only its name. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WrittenPool"];
+                };
+            };
+            /** @description The pool was made. A caller that may not read it sees only its name. */
+            201: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WrittenPool"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            409: components["responses"]["PoolNotWritten"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deletePool: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the pool.
+                 * @example workers
+                 */
+                name: components["parameters"]["PoolName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            204: components["responses"]["Done"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            409: components["responses"]["Conflict"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    watchPool: {
+        parameters: {
+            query?: {
+                /**
+                 * @description How long the stream may last, in milliseconds. The default and the maximum are the replica's longest wait (55
+                 *     000 unless set otherwise).
+                 * @example 30000
+                 */
+                maxMs?: components["parameters"]["MaxMs"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /** @description The `id` of the last event you saw; the stream resumes with the current state. */
+                "Last-Event-ID"?: components["parameters"]["LastEventId"];
+            };
+            path: {
+                /**
+                 * @description The name of the pool.
+                 * @example workers
+                 */
+                name: components["parameters"]["PoolName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["Events"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    acquireMembers: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description The token of the lease for which this request is made. Without it the answer is 400 `lease-token-required`. */
+                "Lease-Token": components["parameters"]["LeaseTokenHeader"];
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /** @description Means the same as `requestId` in the body; one of the two is enough. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The name of the pool.
+                 * @example workers
+                 */
+                name: components["parameters"]["PoolName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["AcquireMembersRequest"];
+            };
+        };
+        responses: {
+            /** @description Held. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "name": "phones",
+                     *       "held": true,
+                     *       "members": [
+                     *         {
+                     *           "id": "iphone-3",
+                     *           "data": {
+                     *             "address": "10.0.0.3"
+                     *           }
+                     *         }
+                     *       ],
+                     *       "holdId": "h1.c29tZXRoaW5nIG9wYXF1ZQ",
+                     *       "fencingToken": 4294967312,
+                     *       "requestId": "",
+                     *       "waitedMs": 0,
+                     *       "alreadyHeld": false,
+                     *       "leaseId": "7d0a3f6c5b1e4d2f9a8b7c6d5e4f3a2b",
+                     *       "ttlMs": 15000,
+                     *       "expiresAt": "2026-01-31T03:00:15.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AcquiredMembers"];
+                };
+            };
+            /** @description Not held; the place is kept. Only requests with `keepPlace` get this answer. */
+            202: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["KeptPlace"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            409: components["responses"]["NoMembers"];
+            410: components["responses"]["LeaseExpired"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    releaseMembers: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description The token of the lease for which this request is made. Without it the answer is 400 `lease-token-required`. */
+                "Lease-Token": components["parameters"]["LeaseTokenHeader"];
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /** @description Means the same as `requestId` in the body; one of the two is enough. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description The name of the pool.
+                 * @example workers
+                 */
+                name: components["parameters"]["PoolName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "holdId": "h1.c29tZXRoaW5nIG9wYXF1ZQ"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ReleaseLockRequest"];
+            };
+        };
+        responses: {
+            204: components["responses"]["Done"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            409: components["responses"]["NotHolder"];
+            410: components["responses"]["LeaseExpired"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     listRuns: {
         parameters: {
             query?: {
@@ -11072,6 +14615,7 @@ export interface operations {
                  * @example {
                  *       "occurrence": "2026-01-31T03:00Z",
                  *       "outcome": "done",
+                 *       "fencingToken": 4294967312,
                  *       "note": "1 204 lines"
                  *     }
                  */
@@ -11145,6 +14689,325 @@ export interface operations {
             413: components["responses"]["TooLarge"];
             414: components["responses"]["UriTooLong"];
             415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listSchedules: {
+        parameters: {
+            query?: {
+                /** @description The largest number of items on a page. */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description The `nextPageToken` of the previous page. Continue for as long as there is one: a page may have fewer items than
+                 *     `limit`, or none at all, if many names that are not in use had to be skipped, or if what it shows or had to read
+                 *     is large.
+                 */
+                pageToken?: components["parameters"]["PageToken"];
+                /**
+                 * @description Only names that begin with this.
+                 * @example back
+                 */
+                prefix?: components["parameters"]["Prefix"];
+                /**
+                 * @description `latest`, for one name, key, id or lease, shows everything that was acknowledged before the request was sent (it
+                 *     is linearizable). A list may be behind for the seconds in which a leader of the ensemble has been replaced and
+                 *     has not noticed. `stale` shows what the nearest server knows, and puts no load on the rest of the ensemble.
+                 */
+                consistency?: components["parameters"]["Consistency"];
+                /**
+                 * @description How long the stream may last, in milliseconds. The default and the maximum are the replica's longest wait (55
+                 *     000 unless set otherwise).
+                 * @example 30000
+                 */
+                maxMs?: components["parameters"]["MaxMs"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /** @description The `id` of the last event you saw; the stream resumes with the current state. */
+                "Last-Event-ID"?: components["parameters"]["LastEventId"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One page of schedules. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleList"];
+                    "text/event-stream": components["schemas"]["EventStream"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    showSchedule: {
+        parameters: {
+            query?: {
+                /**
+                 * @description How long to wait for a change, in milliseconds.
+                 * @example 30000
+                 */
+                waitMs?: components["parameters"]["WaitMsQuery"];
+                /**
+                 * @description `latest`, for one name, key, id or lease, shows everything that was acknowledged before the request was sent (it
+                 *     is linearizable). A list may be behind for the seconds in which a leader of the ensemble has been replaced and
+                 *     has not noticed. `stale` shows what the nearest server knows, and puts no load on the rest of the ensemble.
+                 */
+                consistency?: components["parameters"]["Consistency"];
+                /**
+                 * @description How long the stream may last, in milliseconds. The default and the maximum are the replica's longest wait (55
+                 *     000 unless set otherwise).
+                 * @example 30000
+                 */
+                maxMs?: components["parameters"]["MaxMs"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /**
+                 * @description The ETag you have, or several of them. As long as the state still has one of these, the answer is 304.
+                 * @example "4294967312"
+                 */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+                /** @description The `id` of the last event you saw; the stream resumes with the current state. */
+                "Last-Event-ID"?: components["parameters"]["LastEventId"];
+            };
+            path: {
+                /**
+                 * @description The name of the schedule.
+                 * @example nightly
+                 */
+                name: components["parameters"]["ScheduleName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The schedule. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    ETag: components["headers"]["ETag"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "name": "nightly",
+                     *       "cron": "0 3 * * *",
+                     *       "timeZone": "Europe/Berlin",
+                     *       "queue": "jobs",
+                     *       "to": {
+                     *         "queue": "jobs",
+                     *         "body": {
+                     *           "job": "backup"
+                     *         }
+                     *       },
+                     *       "misfire": "once",
+                     *       "paused": false,
+                     *       "dueAt": "2026-02-01T02:00:00.000Z",
+                     *       "next": [
+                     *         "2026-02-01T02:00:00.000Z",
+                     *         "2026-02-02T02:00:00.000Z"
+                     *       ],
+                     *       "fired": {
+                     *         "occurrence": "2026-01-31T02:00:00.000Z",
+                     *         "at": "2026-01-31T02:00:00.012Z"
+                     *       },
+                     *       "principal": "anonymous"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["Schedule"];
+                    "text/event-stream": components["schemas"]["EventStream"];
+                };
+            };
+            304: components["responses"]["NotModified"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    putSchedule: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the schedule.
+                 * @example nightly
+                 */
+                name: components["parameters"]["ScheduleName"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "cron": "0 3 * * *",
+                 *       "timeZone": "Europe/Berlin",
+                 *       "to": {
+                 *         "queue": "jobs",
+                 *         "body": {
+                 *           "job": "backup"
+                 *         }
+                 *       },
+                 *       "misfire": "once"
+                 *     }
+                 */
+                "application/json": components["schemas"]["PutScheduleRequest"];
+            };
+        };
+        responses: {
+            /** @description The schedule existed, and is this now; a caller that may not read it sees only its name. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WrittenSchedule"];
+                };
+            };
+            /** @description The schedule was created; the body is the same. */
+            201: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WrittenSchedule"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            409: components["responses"]["NoRoomForSchedule"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteSchedule: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the schedule.
+                 * @example nightly
+                 */
+                name: components["parameters"]["ScheduleName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            204: components["responses"]["Done"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            409: components["responses"]["Conflict"];
+            414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    watchSchedule: {
+        parameters: {
+            query?: {
+                /**
+                 * @description How long the stream may last, in milliseconds. The default and the maximum are the replica's longest wait (55
+                 *     000 unless set otherwise).
+                 * @example 30000
+                 */
+                maxMs?: components["parameters"]["MaxMs"];
+            };
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /** @description The `id` of the last event you saw; the stream resumes with the current state. */
+                "Last-Event-ID"?: components["parameters"]["LastEventId"];
+            };
+            path: {
+                /**
+                 * @description The name of the schedule.
+                 * @example nightly
+                 */
+                name: components["parameters"]["ScheduleName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["Events"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
             429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];
@@ -11542,7 +15405,7 @@ export interface operations {
             query: {
                 /**
                  * @description What to watch, separated by commas: `kind:name`, or `kind:prefix*` for all names that begin so. The kinds are
-                 *     `lock`, `rwlock`, `semaphore`, `election`, `group`, `barrier`, `double-barrier`, `queue`, `run`,
+                 *     `lock`, `rwlock`, `semaphore`, `election`, `group`, `barrier`, `double-barrier`, `queue`, `pool`, `run`, `schedule`,
                  *     `counter` and `config`. At most 256 entries; what is given twice, or covered by a shorter prefix, is watched once.
                  * @example lock:backup,election:*,config:app/*
                  */

@@ -87,6 +87,8 @@ export interface OperationObject {
   'x-names'?: Record<string, Scope | Scope[]>;
   'x-retryable'?: boolean;
   'x-rate-limited'?: boolean;
+  /** Its problems also have FleetLock's `kind` and `value`. */
+  'x-kind-and-value'?: boolean;
   /** Lower than the replica's largest body, where no meaningful body comes near that. */
   'x-max-body-bytes'?: number;
 }

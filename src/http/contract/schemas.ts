@@ -53,7 +53,7 @@ function ajvFor(document: Document, limits: Limits, options: { allErrors: boolea
   });
   addFormats.default(ajv);
   // ajv treats the whole document as a schema when it resolves definitions; the document's own members are no keywords.
-  ajv.addVocabulary([...Object.keys(document), 'example', 'x-rule', 'x-secret']);
+  ajv.addVocabulary([...Object.keys(document), 'example', 'x-rule', 'x-secret', 'x-go-name']);
   ajv.addKeyword({
     keyword: 'x-max-bytes',
     schemaType: 'number',

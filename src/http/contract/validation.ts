@@ -162,7 +162,7 @@ function convertersOf(document: Document, operation: Operation): Map<string, (te
 function converterOf(document: Document, parameter: Parameter): (text: string) => unknown {
   switch (resolve<Schema>(document, parameter.schema).type) {
     case 'integer':
-      return (text) => (/^-?\d{1,15}$/.test(text) ? Number(text) : text);
+      return (text) => (/^-?\d{1,16}$/.test(text) && Number.isSafeInteger(Number(text)) ? Number(text) : text);
     case 'boolean':
       return (text) => (text === 'true' ? true : text === 'false' ? false : text);
     default:

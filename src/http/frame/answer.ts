@@ -66,6 +66,11 @@ export function isGone(response: ServerResponse): boolean {
   return response.destroyed || response.req.socket.destroyed;
 }
 
+/** Whether the client has ended its connection, as far as that has been read: its 'close' comes some turns later. */
+export function hasHungUp(response: ServerResponse): boolean {
+  return isGone(response) || response.req.socket.readableEnded;
+}
+
 function bodyOf({ body, contentType }: Answer): string | Buffer | undefined {
   if (body === undefined) return undefined;
   const isWhole = contentType !== undefined && (typeof body === 'string' || Buffer.isBuffer(body));

@@ -21,7 +21,7 @@ import { corsHeaders } from '../access/cors.js';
 import { ANONYMOUS } from '../access/credentials.js';
 import { inTime } from '../access/oidc/in-time.js';
 import { serveEvents, STREAM_TUNING, type StreamTuning } from './events.js';
-import type { Answer, EventStream, Handler, Routes } from './exchange.js';
+import type { Answer, EventStream, Exchange, Handler, Routes } from './exchange.js';
 import { createFace, type Face, type Serve } from './express-face.js';
 import { endsUnclearly } from './framing.js';
 import { Intake, type IntakeLimits } from './intake.js';
@@ -136,13 +136,16 @@ class Frame {
       try {
         // Under overload, admitted requests run at once, so that the load can be measured.
         const isLate = !overload.active && standstill.isJustOver(call.receivedAt);
-        if (!isLate || (await isAwaited(response))) await this.#run(call, router, routes);
-        else giveUp(call);
+        const isWanted = !isLate || (await isAwaited(response));
+        const reply = isWanted ? await this.#reply(call, router, routes) : undefined;
+        // The source of an answer is not kept alive while the answer is written.
+        await this.#respond(call, reply);
       } catch (error) {
         // Not even the problem could be written; there is nothing left to answer with.
         logger.error({ err: error, traceId: call.traceId }, 'failed to write a response');
         response.destroy();
       } finally {
+        this.#intake.release(call);
         this.#open.delete(call);
         call.close();
         metrics.httpRequestsInFlight.dec();
@@ -152,32 +155,28 @@ class Frame {
     };
   }
 
-  async #run(call: Call, router: Router, routes: Routes): Promise<void> {
-    try {
-      // The source of an answer is not kept alive while the answer is written.
-      const reply = await this.#reply(call, router, routes);
-      if (reply === undefined) giveUp(call);
-      else if ('events' in reply) await this.#stream(call, reply);
-      else await this.#write(call, reply);
-    } finally {
-      this.#intake.release(call);
-    }
+  #respond(call: Call, reply: Reply | EventStream | undefined): Promise<void> | void {
+    if (reply === undefined) return giveUp(call);
+    return 'events' in reply ? this.#stream(call, reply) : this.#write(call, reply);
   }
 
   /** @returns undefined if there is nobody to answer */
   async #reply(call: Call, router: Router, routes: Routes): Promise<Reply | EventStream | undefined> {
     let answer: Answer | EventStream;
     try {
-      answer = await this.#answer(call, router, routes);
+      const admitted = await this.#admit(call, router);
+      // Not awaited in `admit` as well: each function that waits with a request takes half a KiB.
+      answer = 'status' in admitted ? admitted : await (routes[admitted.operationId] as Handler)(admitted);
     } catch (error) {
-      if (error instanceof ClientGoneError) return undefined;
+      if (error instanceof ClientGoneError && call.gone) return undefined;
       const why = call.waits && call.refusal !== undefined ? inPlaceOf(error, call.refusal) : error;
       return this.#prepare(call, this.#problem(call, why));
     }
     return 'events' in answer ? answer : this.#prepare(call, answer);
   }
 
-  async #answer(call: Call, router: Router, routes: Routes): Promise<Answer | EventStream> {
+  /** @returns the answer, if that needs no handler */
+  async #admit(call: Call, router: Router): Promise<Exchange | Answer> {
     const { request } = call;
     beginRequest(request.socket);
     checkFraming(call);
@@ -206,7 +205,7 @@ class Frame {
     const exchange = read instanceof Promise ? await read : read;
     if (!match.operation.isPublic) occupyConnection(request.socket);
     if (call.waits) this.#open.beginWait(call);
-    return await (routes[match.operation.operationId] as Handler)(exchange);
+    return exchange;
   }
 
   /** Refuses a request whose deadline passed before its turn came. */
@@ -262,11 +261,13 @@ class Frame {
   #problem(call: Call, error: unknown): Answer {
     const { status, headers, body, contentType, fault } = problemOf(error, call.traceId, call.operation?.retryable);
     call.code = body.code;
+    const isOfFleetLock = call.operation?.source['x-kind-and-value'] === true;
     if (fault) {
       const { traceId, operation } = call;
       this.#options.logger.error({ err: error, traceId, operation: operation?.operationId }, 'request failed');
     }
-    return { status, headers, body, contentType };
+    const shown = isOfFleetLock ? { kind: body.code, ...body, value: body['detail'] } : body;
+    return { status, headers, body: shown, contentType };
   }
 
   #commonHeaders(call: Call): Record<string, string> {

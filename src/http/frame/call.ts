@@ -7,6 +7,7 @@
 import type { Span } from '@opentelemetry/api';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Caller, Clock, EndReason } from '../../time.js';
+import { hasHungUp } from './answer.js';
 import { isCut } from './body.js';
 import type { ByteShare } from './bytes-at-once.js';
 import { PosternError } from '../../errors.js';
@@ -58,14 +59,13 @@ export class Call implements Caller {
   /** The problem's code, if it failed. */
   code: string | undefined;
   delivered = true;
-  /** The client hung up before it had its answer; also if the replica drained before that. */
-  gone = false;
   #continueOwed: boolean;
   #controller: AbortController | undefined;
   #reason: EndReason | undefined;
+  /** One for each wait of the request that is under way: nearly always none or one. */
+  #onEnd: (() => void)[] | undefined;
   readonly #onClose = (): void => {
     if (this.response.writableFinished) return;
-    this.gone = true;
     this.abort('client-gone');
   };
 
@@ -90,10 +90,32 @@ export class Call implements Caller {
     return this.#controller.signal;
   }
 
+  /** The client hung up, as far as that has been read; also once its answer has been delivered. */
+  get gone(): boolean {
+    return hasHungUp(this.response);
+  }
+
+  get ended(): EndReason | undefined {
+    return this.#reason;
+  }
+
+  onEnd(listener: () => void): void {
+    if (this.#reason !== undefined) listener();
+    else if (this.#onEnd === undefined) this.#onEnd = [listener];
+    else this.#onEnd.push(listener);
+  }
+
+  offEnd(listener: () => void): void {
+    this.#onEnd = this.#onEnd?.filter((each) => each !== listener);
+  }
+
   /** The first reason stays. */
   abort(reason: EndReason): void {
-    this.#reason ??= reason;
-    this.#controller?.abort(this.#reason);
+    if (this.#reason !== undefined) return;
+    this.#reason = reason;
+    this.#controller?.abort(reason);
+    for (const listener of this.#onEnd ?? []) listener();
+    this.#onEnd = undefined;
   }
 
   /** Requests that do not wait are over soon and may finish. */

@@ -25,7 +25,10 @@ export function createFace(serve: Serve): Face {
   app.disable('x-powered-by');
   app.disable('etag');
   app.set('query parser', false);
-  app.use((request: Request, response: Response, _next: NextFunction) => serve(request, response));
+  app.use((request: Request, response: Response, _next: NextFunction) => {
+    void serve(request, response);
+    forgetRouting(request);
+  });
   // Real classes: V8 keeps a map ready only for objects of `class … extends …`. With `Reflect.construct` and a function
   // as its target, each object takes a detour through the runtime (135 µs instead of 23 µs for an empty request).
   class RequestOfApp extends IncomingMessage {
@@ -62,6 +65,8 @@ export function createFace(serve: Serve): Face {
     }
   }
   class ResponseOfApp<R extends IncomingMessage = IncomingMessage> extends ServerResponse<R> {}
+  // Where it is there already, Express does not create one for each response.
+  Object.assign(ResponseOfApp.prototype, { locals: Object.freeze({}) });
   // Express sets the two prototypes of every request; if they are the right ones already, that costs nothing.
   Object.setPrototypeOf(RequestOfApp.prototype, app.request);
   Object.setPrototypeOf(ResponseOfApp.prototype, app.response);
@@ -72,4 +77,13 @@ export function createFace(serve: Serve): Face {
     listener: (request, response) => app(request as Request, response as Response, () => void serve(request, response)),
     classes: { IncomingMessage: RequestOfApp, ServerResponse: ResponseOfApp },
   };
+}
+
+/**
+ * Lets go of what Express needs only to find the next middleware, of which there is none. A request may wait for
+ * minutes, and that would be a sixth of its memory.
+ */
+function forgetRouting(request: Request & { _parsedUrl?: unknown }): void {
+  request.next = undefined;
+  request._parsedUrl = undefined;
 }

@@ -20,7 +20,18 @@ const UNMATCHED = 'unmatched';
 const QUIET_OPERATIONS = new Set(['health', 'readiness', 'metrics']);
 const NEEDS_NO_ESCAPE = /^[\w.~/-]*$/;
 /** Members of bodies and queries that describe an administrative act. None of them is secret. */
-const ADMINISTRATIVE = ['holdId', 'graceMs', 'reason', 'to', 'max', 'force', 'occurrence'] as const;
+const ADMINISTRATIVE = [
+  'holdId',
+  'candidateId',
+  'graceMs',
+  'reason',
+  'to',
+  'max',
+  'force',
+  'occurrence',
+  'node',
+  'version',
+] as const;
 
 export interface Recorders {
   /** For the line of each request. */
@@ -76,6 +87,8 @@ export function recordCall(call: Call, { log, audit, metrics, clock }: Recorders
         namespace,
         operation: operation?.operationId,
         name,
+        id:
+          call.params['name'] === undefined ? undefined : masked(call.params['id'], request)?.slice(0, NAME_SHOWN_MAX),
         kind,
         keyId: call.credential?.keyId,
         ...detailsOf(asked, request),

@@ -47,6 +47,13 @@ export const PROBLEM_GUIDE: Readonly<Record<ErrorCode, Guidance>> = {
     advice:
       'Send the token exactly as it was given, with the credential that it was given to. If it is lost, take a new lease; the old one ends by itself when its TTL is over.',
   },
+  'invalid-reservation-token': {
+    meaning:
+      'The reservation token does not open: it is cut short or changed, was sealed by another installation or under a key that has been dropped, or belongs to another principal, namespace or lock.',
+    happened: NOTHING_DONE,
+    advice:
+      'Send the token exactly as it was given, for the same lock, with the credential that it was given to. If it is lost, the reservation ends at its time, or an administrator breaks it.',
+  },
   'not-found': {
     meaning:
       'There is nothing under this path, no living lease with this id, or no transaction: also one whose history is over. (Locks that nobody uses are not missing: they are free, and shown so.)',
@@ -84,6 +91,12 @@ export const PROBLEM_GUIDE: Readonly<Record<ErrorCode, Guidance>> = {
     happened: NOTHING_DONE,
     advice:
       'Release what you no longer need, acknowledge what you have worked on, or spread the work over several leases. Shorter names need fewer bytes.',
+  },
+  'too-many-reservations': {
+    meaning:
+      'This namespace, or this principal in it, has as many reservations as it may have; `limit` names which, and the member of that name its value.',
+    happened: NOTHING_DONE,
+    advice: 'Release what is no longer needed; `GET /v1/reservations` shows who has reserved what, and until when.',
   },
   conflict: {
     meaning:

@@ -12,13 +12,16 @@ import {
   listElections,
   type ElectionView,
 } from '../../recipes/election/view.js';
-import { campaign, resign, type Campaign } from '../../recipes/election/election.js';
+import { campaign, campaignWithLease, resign, type Campaign } from '../../recipes/election/election.js';
+import { transfer } from '../../recipes/election/transfer.js';
 import { etagOf, type HolderState, type HolderObservers, type LineSubject } from '../../recipes/line/observer.js';
 import { instant } from '../../time.js';
 import type { components } from '../contract/contract.js';
 import type { Answer, Exchange, Routes } from '../frame/exchange.js';
 import { lockHeld } from './shared/lock-held.js';
 import { checkCredential } from './shared/long-poll.js';
+import { breakOne, showNodes } from './shared/nodes.js';
+import { newLeaseOf } from './shared/one-call.js';
 import { revokeHolds } from './shared/revoke.js';
 import type { Building } from './shared/serving.js';
 import { StateRoutes } from './shared/state-routes.js';
@@ -37,6 +40,9 @@ export function electionRoutes({ watchables, context, recipes: { line } }: Build
     acknowledge: (exchange) => routes.acknowledge(exchange),
     resign: (exchange) => routes.resign(exchange),
     revokeElection: (exchange) => revokeHolds(context, KIND, exchange),
+    transferElection: (exchange) => routes.transfer(exchange),
+    listElectionNodes: (exchange) => showNodes(context, KIND, exchange),
+    breakElection: (exchange) => breakOne(context, KIND, exchange),
     showElection: (exchange) => routes.state.show(exchange),
     watchElection: (exchange) => routes.state.watch(exchange),
     listCandidates: (exchange) => routes.listCandidates(exchange),
@@ -75,7 +81,6 @@ class ElectionRoutes {
 
   async campaign(exchange: Exchange): Promise<Answer> {
     const { value, waitMs = 0, keepPlace = true, ...body } = exchange.body as Partial<Schemas['CampaignRequest']>;
-    const lease = await leaseOf(exchange, this.#context.leases);
     const request: Campaign = {
       name: nameOf(exchange),
       requestId: requestIdOf(exchange, body),
@@ -86,7 +91,13 @@ class ElectionRoutes {
       hardDeadline: exchange.deadline + waitMs,
       requester: exchange.requester,
     };
-    return answerCampaign(request, lease, await campaign(this.#context, lease, request), exchange);
+    if (body.lease === undefined) {
+      const lease = await leaseOf(exchange, this.#context.leases);
+      return answerCampaign(request, { lease }, await campaign(this.#context, lease, request), exchange);
+    }
+    const newLease = newLeaseOf(exchange, body, body.lease);
+    const { result, ...granted } = await campaignWithLease(this.#context, newLease, request);
+    return answerCampaign(request, granted, result, exchange);
   }
 
   async proclaim(exchange: Exchange): Promise<Answer> {
@@ -103,6 +114,26 @@ class ElectionRoutes {
   async resign(exchange: Exchange): Promise<Answer> {
     await resign(this.#context, await this.#candidacyOf(exchange));
     return { status: 204 };
+  }
+
+  async transfer(exchange: Exchange): Promise<Answer> {
+    const { candidateId, reason, graceMs = 0 } = exchange.body as Schemas['TransferRequest'];
+    const { leads, breakAt, overtaken } = await transfer(this.#context, {
+      namespace: await namespaceOf(exchange, this.#context.leases, 'admin'),
+      name: nameOf(exchange),
+      candidateId,
+      reason,
+      graceMs,
+      deadline: exchange.deadline,
+      requester: exchange.requester,
+    });
+    const body: Schemas['Transferred'] = {
+      candidateId,
+      leads,
+      ...(breakAt === undefined ? {} : { breakAt: instant(breakAt) }),
+      overtaken,
+    };
+    return { status: 200, body };
   }
 
   async listCandidates(exchange: Exchange): Promise<Answer> {
@@ -160,11 +191,11 @@ class ElectionRoutes {
 
 function answerCampaign(
   { name, requestId }: Campaign,
-  lease: Lease,
+  { lease: { leaseId, ttlMs }, leaseToken }: { lease: Lease; leaseToken?: string },
   result: Granted | NotGranted,
   exchange: Exchange,
 ): Answer {
-  const { leaseId, ttlMs } = lease;
+  const token = leaseToken === undefined ? {} : { leaseToken };
   if (result.held) {
     const body: Schemas['Elected'] = {
       name,
@@ -177,6 +208,7 @@ function answerCampaign(
       leaseId,
       ttlMs,
       expiresAt: instant(result.expiresAt),
+      ...token,
     };
     return { status: 200, body, undelivered: result.undelivered };
   }
@@ -185,7 +217,8 @@ function answerCampaign(
       checkCredential(exchange, 'unknown'); // the candidate stays for as long as the lease
       const position = Math.max(1, result.position);
       const candidateId = result.holdId as string;
-      const body: Schemas['Standing'] = { name, elected: false, position, candidateId, requestId, leaseId, ttlMs };
+      const where = { name, elected: false, position } as const;
+      const body: Schemas['Standing'] = { ...where, candidateId, requestId, leaseId, ttlMs, ...token };
       return { status: 202, body };
     }
     case 'draining':

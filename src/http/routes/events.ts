@@ -19,7 +19,7 @@ import { parentKeyOf } from '../../recipes/config/view.js';
 import type { NamesRecipe } from '../../recipes/names/recipe.js';
 import type { Work } from '../../recipes/observing/turns.js';
 import type { EventStream, Exchange, Handler, Routes } from '../frame/exchange.js';
-import { describeKey } from './config-streams.js';
+import { describeKey } from './config/streams.js';
 import { AT_ONCE, ListWalk } from './list-walk.js';
 import { ManyThings, THINGS_MAX, type Thing } from './many-things.js';
 import type { Building } from './shared/serving.js';
@@ -69,7 +69,9 @@ const LISTS: Readonly<Record<string, string>> = {
   listDoubleBarriers: 'double-barrier',
   listQueues: 'queue',
   listCounters: 'counter',
+  listPools: 'pool',
   listRuns: 'run',
+  listSchedules: 'schedule',
 };
 
 export function eventRoutes(building: Building): Routes {

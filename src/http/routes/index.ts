@@ -7,12 +7,19 @@ import { counterRoutes } from './counters.js';
 import { doubleBarrierRoutes } from './double-barriers.js';
 import { electionRoutes } from './elections.js';
 import { eventRoutes, withStreams } from './events.js';
-import { groupRoutes } from './groups.js';
+import { groupMessageRoutes } from './group/messages.js';
+import { groupRoutes } from './group/groups.js';
 import { leaseRoutes } from './leases.js';
 import { lockRoutes } from './locks.js';
 import { operationsRoutes } from './operations.js';
+import { poolRoutes } from './pools.js';
+import { queueAdminRoutes } from './queue-admin.js';
 import { queueRoutes } from './queues.js';
+import { fleetlockRoutes } from './reservation/fleetlock.js';
+import { reservationRoutes } from './reservation/reservations.js';
+import { terraformRoutes } from './reservation/terraform.js';
 import { runRoutes } from './runs.js';
+import { scheduleRoutes } from './schedules.js';
 import type { RouteFactory, Serving } from './shared/serving.js';
 import { transactionRoutes } from './transactions.js';
 
@@ -21,15 +28,22 @@ const FACTORIES: readonly RouteFactory[] = [
   contentionRoutes,
   leaseRoutes,
   lockRoutes,
+  reservationRoutes,
+  fleetlockRoutes,
+  terraformRoutes,
   electionRoutes,
   groupRoutes,
+  groupMessageRoutes,
   configRoutes,
   transactionRoutes,
   barrierRoutes,
   queueRoutes,
+  queueAdminRoutes,
   counterRoutes,
   doubleBarrierRoutes,
+  poolRoutes,
   runRoutes,
+  scheduleRoutes,
   eventRoutes,
 ];
 

@@ -7,14 +7,15 @@ import type { Coordination } from '../../recipes/coordination.js';
 import { endLease } from '../../recipes/line/delay/end-lease.js';
 import { describeClaims, type HeldClaim } from '../../recipes/lease-view/held-claims.js';
 import { describeHolds, findHolds, type OwnHold } from '../../recipes/lease-view/holds.js';
-import { followLease, type LeaseEvent } from '../../recipes/lease-view/events.js';
+import { followLease, type LeaseEvent, type LossReason } from '../../recipes/lease-view/events.js';
 import type { HolderObservers } from '../../recipes/line/observer.js';
+import { releaseAllMembers } from '../../recipes/pool/release.js';
 import {
   findParticipations,
   participationsOf,
   type OwnParticipation,
 } from '../../recipes/lease-view/participations.js';
-import { readNotices, type Notice } from '../../recipes/line/revocation/record.js';
+import { lossOf, readNotices, type Notice } from '../../recipes/line/revocation/record.js';
 import { instant } from '../../time.js';
 import type { components } from '../contract/contract.js';
 import type { Answer, EventStream, Exchange, Routes, ServerEvent } from '../frame/exchange.js';
@@ -161,17 +162,21 @@ async function heartbeat(
   opened: OpenedLease,
   deadline: number,
 ): Promise<Schemas['Heartbeat']> {
+  const { leaseId } = opened.lease;
   const { lease, expiresAt, notices, leaseToken } = await leases.heartbeatAndRead(
     opened,
     deadline,
-    (session, { leaseId }) => readNotices(session.until(deadline), layout, leaseId),
+    async (session, synced) =>
+      (await session.isAbsent(layout.revocationsOf(leaseId), synced, deadline))
+        ? []
+        : readNotices(session.until(deadline), layout, leaseId),
   );
   return {
     leaseId: lease.leaseId,
     ttlMs: lease.ttlMs,
     expiresAt: instant(expiresAt),
     revocations: notices.filter(({ state }) => state === 'pending').map(describeRevocation),
-    lost: notices.filter(({ state }) => state === 'broken').map((notice) => describeLost(notice, 'broken')),
+    lost: notices.filter(({ state }) => state === 'broken').map((notice) => describeLost(notice, lossOf(notice))),
     ...(leaseToken === undefined ? {} : { leaseToken }),
   };
 }
@@ -208,8 +213,12 @@ async function watchLease(context: Coordination, observers: HolderObservers, exc
   };
 }
 
+function end(context: Coordination, lease: Lease, exchange: Exchange): Promise<void> {
+  return endLease(context, lease, exchange, (zk, onRelease) => releaseAllMembers(context, zk, lease, onRelease));
+}
+
 async function endOwnLease(context: Coordination, exchange: Exchange): Promise<Answer> {
-  await endLease(context, await leaseOf(exchange, context.leases), exchange);
+  await end(context, await leaseOf(exchange, context.leases), exchange);
   return { status: 204 };
 }
 
@@ -245,7 +254,7 @@ async function showLeaseById(context: Coordination, exchange: Exchange): Promise
 async function endLeaseById(context: Coordination, exchange: Exchange): Promise<Answer> {
   const namespace = await namespaceOf(exchange, context.leases, 'admin');
   const found = await findLease(context.leases, exchange, namespace, exchange.params['leaseId'] as string);
-  if (found !== undefined) await endLease(context, found.lease, exchange);
+  if (found !== undefined) await end(context, found.lease, exchange);
   return { status: 204 };
 }
 
@@ -360,7 +369,7 @@ function describeRevocation({ kind, name, holdId, reason, breakAt }: Notice): Sc
 
 function describeLost(
   { kind, name, member, holdId }: Pick<OwnHold, 'kind' | 'name' | 'member' | 'holdId'>,
-  reason: 'broken' | 'missing',
+  reason: LossReason,
 ): Schemas['LostHold'] {
   return { kind, name, ...(member === undefined ? {} : { member }), holdId, reason };
 }

@@ -26,22 +26,16 @@ import { endReason, instant } from '../../time.js';
 
 import type { components } from '../contract/contract.js';
 import type { Answer, Exchange, Routes } from '../frame/exchange.js';
+import { describeReservation } from './shared/holder-reservation.js';
 import { lockHeld } from './shared/lock-held.js';
 import { checkCredential } from './shared/long-poll.js';
 import { acquireManyLocks } from './many-locks.js';
+import { breakOne, showNodes } from './shared/nodes.js';
+import { newLeaseOf } from './shared/one-call.js';
 import { revokeHolds } from './shared/revoke.js';
 import type { Building } from './shared/serving.js';
 import { StateRoutes } from './shared/state-routes.js';
-import {
-  leaseOf,
-  namedNamespaceOf,
-  namespaceOf,
-  pageOfAllowed,
-  pageTokenOf,
-  positionPageOf,
-  requestIdOf,
-  tokenRequestIdOf,
-} from './shared/subject.js';
+import { leaseOf, namespaceOf, pageOfAllowed, pageTokenOf, positionPageOf, requestIdOf } from './shared/subject.js';
 
 type Schemas = components['schemas'];
 
@@ -63,6 +57,12 @@ export function lockRoutes({ watchables, context, recipes }: Building): Routes {
     revokeLock: (exchange) => revokeHolds(context, 'lock', exchange),
     revokeReadWriteLock: (exchange) => revokeHolds(context, 'rwlock', exchange),
     revokeSemaphore: (exchange) => revokeHolds(context, 'semaphore', exchange),
+    listLockNodes: (exchange) => showNodes(context, 'lock', exchange),
+    listReadWriteLockNodes: (exchange) => showNodes(context, 'rwlock', exchange),
+    listSemaphoreNodes: (exchange) => showNodes(context, 'semaphore', exchange),
+    breakLock: (exchange) => breakOne(context, 'lock', exchange),
+    breakReadWriteLock: (exchange) => breakOne(context, 'rwlock', exchange),
+    breakSemaphore: (exchange) => breakOne(context, 'semaphore', exchange),
     acquireReadWriteLock: (exchange) => rwlock.acquire(exchange),
     releaseReadWriteLock: (exchange) => rwlock.release(exchange),
     showReadWriteLock: (exchange) => rwlock.state.show(exchange),
@@ -126,23 +126,7 @@ class LineRoutes {
       const lease = await leaseOf(exchange, this.#context.leases);
       return answerAcquire(request, lease, undefined, await acquireLine(this.#context, lease, request), exchange);
     }
-    if (exchange.leaseToken !== undefined)
-      throw new InvalidError(
-        'lease',
-        body.lease,
-        'absent when the header Lease-Token is sent: a request has one lease',
-      );
-    if (request.requestId === '')
-      throw new InvalidError(
-        'requestId',
-        undefined,
-        'given together with lease, so that a retry finds the lease that the first try made',
-      );
-    const namespace = namedNamespaceOf(exchange, 'use');
-    // The scope that `POST /v1/leases` needs.
-    exchange.authorize('use', namespace, { kind: 'lease' });
-    tokenRequestIdOf(exchange, body);
-    const newLease = { principal: exchange.principal.id, namespace, ttlMs: body.lease.ttlMs, label: body.lease.label };
+    const newLease = newLeaseOf(exchange, body, body.lease);
     const { result, lease, leaseToken } = await acquireLineWithLease(this.#context, newLease, request);
     return answerAcquire(request, lease, leaseToken, result, exchange);
   }
@@ -319,6 +303,7 @@ function shownLimit(limit: number): number | null {
 }
 
 function describeHolder(view: ContenderView): Schemas['Holder'] {
+  const { reservation } = view;
   return {
     holdId: view.external ? null : view.holdId,
     ...describeWho(view),
@@ -329,6 +314,7 @@ function describeHolder(view: ContenderView): Schemas['Holder'] {
     data: view.data ?? null,
     revocable: !view.external,
     external: view.external,
+    ...(reservation?.until === undefined ? {} : { leaseId: null, reservation: describeReservation(reservation) }),
   };
 }
 

@@ -3,9 +3,8 @@ import { InvalidError, NotHolderError, PosternError } from '../../errors.js';
 import { orUnknown } from '../../recipes/behind-write.js';
 import type { Coordination } from '../../recipes/coordination.js';
 import { attemptOf, type Attempt } from '../../recipes/marks.js';
-import { configureQueue, deleteQueue } from '../../recipes/queue/admin/manage.js';
+import { configureQueue } from '../../recipes/queue/admin/manage.js';
 import { checkClaimMs, consume } from '../../recipes/queue/claim/consume.js';
-import { purge, redrive } from '../../recipes/queue/admin/empty.js';
 import { peekMessages } from '../../recipes/queue/admin/peek.js';
 import { pushMessages, type NewMessage, type Pushed } from '../../recipes/queue/push/push.js';
 import type { Queue } from '../../recipes/queue/queue.js';
@@ -22,7 +21,7 @@ import { instant } from '../../time.js';
 
 import type { RawBody } from '../frame/body.js';
 import type { components } from '../contract/contract.js';
-import type { Answer, EventStream, Exchange, Routes, Scope } from '../frame/exchange.js';
+import type { Answer, EventStream, Exchange, Routes } from '../frame/exchange.js';
 import { problemOf } from '../frame/problem.js';
 import { cursorOf, pageTokenOfCursor, showClaimed, showMessage, showPeeked, showQueue } from './queue-words.js';
 import { checkEnded } from './shared/long-poll.js';
@@ -41,7 +40,6 @@ export function queueRoutes({ watchables, context, recipes, config }: Building):
     showQueue: (exchange) => (exchange.wantsEvents ? routes.watch(exchange) : routes.show(exchange)),
     watchQueue: (exchange) => routes.watch(exchange),
     configureQueue: (exchange) => routes.configure(exchange),
-    deleteQueue: (exchange) => routes.remove(exchange),
     pushMessages: (exchange) => routes.push(exchange),
     pushRawMessage: (exchange) => routes.pushRaw(exchange),
     peekMessages: (exchange) => routes.peek(exchange),
@@ -50,8 +48,6 @@ export function queueRoutes({ watchables, context, recipes, config }: Building):
     acknowledgeMessages: (exchange) => routes.acknowledge(exchange),
     releaseMessages: (exchange) => routes.giveBack(exchange),
     extendClaims: (exchange) => routes.prolong(exchange),
-    purgeQueue: (exchange) => routes.purge(exchange),
-    redriveQueue: (exchange) => routes.redrive(exchange),
   };
 }
 
@@ -143,14 +139,6 @@ class QueueRoutes {
         outcome: 'unknown',
       });
     return { status, body: showQueue(view) };
-  }
-
-  async remove(exchange: Exchange): Promise<Answer> {
-    const namespace = await namespaceOf(exchange, this.#context.leases, 'admin');
-    const { force } = exchange.query as { force?: boolean };
-    const name = nameOf(exchange);
-    await deleteQueue(this.#context, this.#queues, { namespace, name }, force ?? false, exchange);
-    return { status: 204 };
   }
 
   async push(exchange: Exchange): Promise<Answer> {
@@ -255,11 +243,12 @@ class QueueRoutes {
   }
 
   async giveBack(exchange: Exchange): Promise<Answer> {
-    const { claimIds, delayMs = 0, reason } = exchange.body as Schemas['NackRequest'];
+    const { claimIds, delayMs = 0, reason, deadLetter = false } = exchange.body as Schemas['NackRequest'];
     const lease = await leaseOf(exchange, this.#context.leases);
     const queue = await this.#queues.expect(lease.namespace, nameOf(exchange), exchange.deadline);
+    if (deadLetter) checkDeadLetters(queue, delayMs);
     const distinct = [...new Set(claimIds)];
-    const results = await giveBack(queue, lease, distinct, { delayMs, reason }, exchange);
+    const results = await giveBack(queue, lease, distinct, { delayMs, reason, deadLetter }, exchange);
     return this.#settled(exchange, distinct, results);
   }
 
@@ -276,31 +265,6 @@ class QueueRoutes {
       results.map(({ result }) => result),
       results.map(({ until }) => until),
     );
-  }
-
-  async purge(exchange: Exchange): Promise<Answer> {
-    const queue = await this.#expect(exchange, 'admin');
-    const { count, claimed, complete } = await purge(queue, exchange);
-    const body: Schemas['PurgedQueue'] = { purged: count, claimed, complete };
-    return { status: 200, body };
-  }
-
-  async redrive(exchange: Exchange): Promise<Answer> {
-    const { to } = exchange.body as Schemas['RedriveRequest'];
-    const namespace = await namespaceOf(exchange, this.#context.leases, 'admin');
-    exchange.authorize(['use', 'admin'], namespace, { name: to });
-    const queue = await this.#expect(exchange, 'admin');
-    if (to === queue.name) throw new InvalidError('to', to, 'another queue than the one that is redriven');
-    // A typing error would create a queue that nobody reads.
-    await this.#queues.expect(namespace, to, exchange.deadline);
-    const { count, claimed, complete } = await redrive(queue, to, exchange);
-    const body: Schemas['RedrivenQueue'] = { redriven: count, claimed, complete };
-    return { status: 200, body };
-  }
-
-  async #expect(exchange: Exchange, scope: Scope): Promise<Queue> {
-    const namespace = await namespaceOf(exchange, this.#context.leases, scope);
-    return this.#queues.expect(namespace, nameOf(exchange), exchange.deadline);
   }
 
   async #push(exchange: Exchange, messages: readonly NewMessage[]): Promise<Pushed[]> {
@@ -344,6 +308,13 @@ class QueueRoutes {
     });
     return { status: 200, body: { items } satisfies Schemas['SettledClaims'] };
   }
+}
+
+/** @throws PosternError `invalid` where messages cannot be made dead letters */
+function checkDeadLetters({ name, config }: Queue, delayMs: number): void {
+  if (delayMs > 0) throw new InvalidError('delayMs', delayMs, 'left out with deadLetter: a dead letter does not wait');
+  if (config.deadLetterQueue === undefined)
+    throw new InvalidError('deadLetter', true, `left out, because queue "${name}" has no deadLetterQueue`);
 }
 
 function nameOf(exchange: Exchange): string {

@@ -1,7 +1,8 @@
 /** `/v1/runs`: the requests about runs, in the words of the contract. */
+import { InvalidError } from '../../errors.js';
 import type { Coordination } from '../../recipes/coordination.js';
 import { readRunsStale } from '../../recipes/run/read.js';
-import type { Occurrence, RunRecord, RunRef, RunView } from '../../recipes/run/run.js';
+import type { Occurrence, RunRecord, RunRef, RunView, WhichOccurrence } from '../../recipes/run/run.js';
 import type { Runs } from '../../recipes/run/runs.js';
 import { instant } from '../../time.js';
 import type { components } from '../contract/contract.js';
@@ -44,13 +45,14 @@ export function runRoutes({ watchables, context, recipes: { run } }: Building): 
 
 async function start({ leases }: Coordination, runs: Runs, exchange: Exchange): Promise<Answer> {
   const body = exchange.body as Schemas['StartRunRequest'];
-  const { occurrence, maxAttempts = MAX_ATTEMPTS, waitMs = 0 } = body;
+  const { maxAttempts = MAX_ATTEMPTS, waitMs = 0 } = body;
+  const which = whichOf(body);
   const lease = await leaseOf(exchange, leases);
   const requestId = requestIdOf(exchange, body);
   const told = await runs.start({
     ref: runs.ref(lease.namespace, nameOf(exchange)),
     lease,
-    occurrence,
+    which,
     maxAttempts,
     requestId,
     waitUntil: exchange.receivedAt + waitMs,
@@ -84,6 +86,15 @@ async function start({ leases }: Coordination, runs: Runs, exchange: Exchange): 
     ...noteOf(record),
   };
   return { status: 200, body: refused };
+}
+
+function whichOf({ occurrence, withinMs }: Schemas['StartRunRequest']): WhichOccurrence {
+  if (occurrence === undefined) {
+    if (withinMs !== undefined) return { withinMs };
+    throw new InvalidError('occurrence', occurrence, 'given, or withinMs in its place');
+  }
+  if (withinMs === undefined) return occurrence;
+  throw new InvalidError('withinMs', withinMs, 'left out where occurrence is given');
 }
 
 async function finish({ leases }: Coordination, runs: Runs, exchange: Exchange): Promise<Answer> {

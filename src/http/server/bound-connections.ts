@@ -115,7 +115,7 @@ class Places {
     this.#taken += 1;
     const place = new Place(socket, this);
     socket[PLACE] = place;
-    socket.once('close', () => place.leave());
+    socket.on('close', leavePlace);
     return done;
   }
 
@@ -150,6 +150,11 @@ class Places {
     for (const { places, occupied } of this.#owners.values()) if (places > this.#max / 2) return firstOf(occupied);
     return undefined;
   }
+}
+
+/** The same function for all connections: there may be very many. */
+function leavePlace(this: PlacedSocket): void {
+  this[PLACE]?.leave();
 }
 
 function firstOf(places: ReadonlySet<Place>): Place | undefined {

@@ -10,7 +10,7 @@
  * Layout:  <root>/ns/<namespace>/counters/<name>                 persistent; one that was never used is 0 and has no
  *                                                                znode
  *          <root>/ns/<namespace>/counter-marks/<bb>/<hash>       persistent; of an operation with a requestId, until
- *                                                                `tidy.ts` removes it
+ *                                                                housekeeping removes it
  *
  *   {"value":42,"marks":[…]}                 the marks of the last 32 transactions (`marks.ts`), for the replica that
  *                                            lost an answer
@@ -37,7 +37,7 @@
  * znode: the versions of a new one would begin at 0 again, and a transaction that was sent long ago, at a version of
  * the old counter, would be done to the new one (C31).
  *
- * Reading order: this; `writer.ts`; `view.ts` and `observers.ts`; `tidy.ts` and `tidy-deleted.ts`.
+ * Reading order: this; `writer.ts`; `view.ts` and `observers.ts`; `tidy-deleted.ts`.
  *
  * Source:  ZooKeeper recipes has none; Curator's DistributedAtomicLong is the same compare-and-set without batches,
  *          marks or a word about lost answers.

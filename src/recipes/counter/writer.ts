@@ -3,7 +3,7 @@
  */
 import { ClientGoneError, PosternError } from '../../errors.js';
 import type { CounterOutcome } from '../../metrics/metrics.js';
-import { fullJitter, pause, type Requester } from '../../time.js';
+import { fullJitter, pause, sharing, type Requester } from '../../time.js';
 import type { BoundClient } from '../../zookeeper/bound.js';
 import { isReason, isTransient, mayBeApplied, NoReplyError } from '../../zookeeper/errors.js';
 import type { MultiOperation } from '../../zookeeper/operations.js';
@@ -177,7 +177,8 @@ export class CounterWriter {
         }
         if (planned.transaction.length > 0) {
           for (const { pending } of planned.results) pending.sent = true;
-          await zk.multi(planned.transaction);
+          const requester = sharing(planned.results, ({ pending }) => !pending.open);
+          await control.writingFor(requester).until(zk.deadline).multi(planned.transaction);
           metrics.counterTransactionsTotal.inc();
         }
         settle(planned);
@@ -186,11 +187,11 @@ export class CounterWriter {
         else if (isReason(error, 'NO_NODE')) {
           if (planned !== undefined && lost.size === 0) for (const { pending } of planned.results) pending.sent = false;
           await makeDirectories(zk, planned);
-        } else if (!isReason(error, 'BAD_VERSION', 'NODE_EXISTS') && !isTransient(error)) throw error;
+        } else if (!isRepeatable(error)) throw error;
         // What was refused has not happened, and will not unless it is sent again.
         if (planned !== undefined && lost.size === 0) for (const { pending } of planned.results) pending.sent = false;
         if (performance.now() >= zk.deadline) throw isTransient(error) ? error : busy(name);
-        await pause(fullJitter(tries, RETRY_BASE_MS, RETRY_CAP_MS));
+        if (!(error instanceof ClientGoneError)) await pause(fullJitter(tries, RETRY_BASE_MS, RETRY_CAP_MS));
       }
     }
   }
@@ -280,6 +281,10 @@ function settle({ results }: Batch): void {
     if (value !== undefined) pending.succeed(value, 'applied');
     else pending.fail(error);
   }
+}
+
+function isRepeatable(error: unknown): boolean {
+  return isReason(error, 'BAD_VERSION', 'NODE_EXISTS') || isTransient(error) || error instanceof ClientGoneError;
 }
 
 /**

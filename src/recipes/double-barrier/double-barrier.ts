@@ -168,7 +168,10 @@ export class DoubleBarriers {
         if (own !== undefined) {
           const before = decodeMember(own.data)?.size;
           if (before !== size) throw otherSize(name, size, before);
-          return { stat: own.stat, expiresAt: expiresAt(), mayBeEnough: true };
+          // Written as it is: a leave that was given up is refused then (protocol C35).
+          const stat = await unless(zk.set(path, own.data, own.stat.version), 'NO_NODE', 'BAD_VERSION');
+          if (stat === undefined) continue;
+          return { stat, expiresAt: expiresAt(), mayBeEnough: true };
         }
         const agreed = parent === undefined ? undefined : decodeSize(parent.data);
         if (parent !== undefined && agreed !== size) {

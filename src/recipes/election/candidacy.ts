@@ -14,7 +14,7 @@
  * A lost connection: all of it again on a new one, which writes the same once more.
  */
 import { NotHolderError, PosternError } from '../../errors.js';
-import type { Lease } from '../../leases/lease.js';
+import { requestGuid, type Lease } from '../../leases/lease.js';
 import type { Requester } from '../../time.js';
 import { isReason, NoReplyError } from '../../zookeeper/errors.js';
 import type { LeaseSession } from '../../zookeeper/lease-session.js';
@@ -152,7 +152,12 @@ function doesNotLead(request: LeaderRequest, line: readonly Contender[]): Poster
 
 /** Whether the node's name is that of the candidacy that is asked for. */
 function isMine({ name }: Contender, { lease, name: election, candidateId, requestId }: LeaderRequest): boolean {
-  if (candidateId === undefined) return guidOf(name) === lease.guid(KIND, election, requestId);
+  if (candidateId === undefined) {
+    const { principal, namespace } = lease;
+    // One that was made together with its lease stands under the guid of that call.
+    const guids = [lease.guid(KIND, election, requestId), requestGuid(principal, namespace, KIND, election, requestId)];
+    return guids.includes(guidOf(name) ?? '');
+  }
   const hold = decodeHoldId(candidateId);
   return hold !== undefined && holdNodeName(hold) === name;
 }

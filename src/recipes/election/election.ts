@@ -55,7 +55,7 @@ import type { Lease } from '../../leases/lease.js';
 import type { Requester } from '../../time.js';
 import type { Granted, NotGranted } from '../line/acquire.js';
 import type { Coordination } from '../coordination.js';
-import { acquireLine, releaseLine, type AcquireLine } from '../line/request.js';
+import { acquireLine, acquireLineWithLease, releaseLine, type AcquireLine, type NewLease } from '../line/request.js';
 
 export type Campaign = Omit<AcquireLine, 'kind' | 'mode'>;
 
@@ -64,6 +64,15 @@ const KIND = 'election';
 /** Lines up and waits to lead. What the result calls a hold is the candidacy. */
 export function campaign(context: Coordination, lease: Lease, request: Campaign): Promise<Granted | NotGranted> {
   return acquireLine(context, lease, { ...request, kind: KIND, mode: 'exclusive' });
+}
+
+/** Takes a lease and stands in one call. */
+export function campaignWithLease(
+  context: Coordination,
+  newLease: NewLease,
+  request: Campaign,
+): Promise<{ result: Granted | NotGranted; lease: Lease; leaseToken: string }> {
+  return acquireLineWithLease(context, newLease, { ...request, kind: KIND, mode: 'exclusive' });
 }
 
 export interface Resignation {

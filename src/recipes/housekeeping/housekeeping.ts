@@ -7,9 +7,9 @@
  * turns.
  */
 import { fullJitter, HOUR, MINUTE } from '../../time.js';
-import { NoReplyError, isReason } from '../../zookeeper/errors.js';
-import { parentOf } from '../../zookeeper/paths.js';
+import { NoReplyError } from '../../zookeeper/errors.js';
 import type { Coordination } from '../coordination.js';
+import { takeOffice } from './office.js';
 import { Sweep } from './sweep.js';
 
 export interface HousekeepingTiming {
@@ -20,8 +20,8 @@ export interface HousekeepingTiming {
   removedAfterMs?: number;
   /** How long a deleted configuration key, or counter, keeps its version; a day unless said otherwise. */
   tombstoneMs?: number;
-  /** How long a repeated operation on a counter is recognised; five minutes unless said otherwise. */
-  counterMarkMs?: number;
+  /** How long a repeated operation on a counter, or message, is recognised; five minutes unless said otherwise. */
+  markMs?: number;
 }
 
 export const HOUSEKEEPING_TIMING: HousekeepingTiming = { everyMs: MINUTE, idleMs: HOUR };
@@ -72,7 +72,8 @@ export class Housekeeping {
   }
 
   async #turn(): Promise<void> {
-    const leads = await this.#attempt(() => this.#lead());
+    const { control, layout } = this.#context;
+    const leads = await this.#attempt(() => takeOffice(this.#sweep.zk(), layout.housekeeper, control.sessionId));
     for (const chore of this.#chores) {
       if (leads !== true) chore.handedOver?.();
       else if (!this.#stopped) await this.#attempt(() => chore.sweep(this.#sweep));
@@ -87,22 +88,6 @@ export class Housekeeping {
     } catch (error) {
       if (!(error instanceof NoReplyError)) this.#onFault(error);
       return undefined;
-    }
-  }
-
-  /** Whether this replica is the housekeeper now, after trying to become it. */
-  async #lead(): Promise<boolean> {
-    const { control, layout } = this.#context;
-    const zk = this.#sweep.zk();
-    const owner = await zk.exists(layout.housekeeper);
-    if (owner !== undefined) return owner.ephemeralOwner === control.sessionId;
-    try {
-      await zk.ensure(parentOf(layout.housekeeper));
-      await zk.create(layout.housekeeper, undefined, 'ephemeral');
-      return true;
-    } catch (error) {
-      if (isReason(error, 'NODE_EXISTS')) return false;
-      throw error;
     }
   }
 }

@@ -30,7 +30,9 @@ import { describeHolds, type OwnHold } from './holds.js';
 import type { HolderObservers } from '../line/observer.js';
 import { describeClaims, type HeldClaim } from './held-claims.js';
 import { participationsOf, type OwnParticipation } from './participations.js';
-import { readNotices, type Notice } from '../line/revocation/record.js';
+import { lossOf, readNotices, type Notice } from '../line/revocation/record.js';
+
+export type LossReason = ReturnType<typeof lossOf> | 'missing';
 
 export type LeaseEvent =
   | {
@@ -44,7 +46,7 @@ export type LeaseEvent =
   | { event: 'granted'; hold: OwnHold }
   | { event: 'turn'; hold: OwnHold }
   | { event: 'revocation-requested'; notice: Notice }
-  | { event: 'lost'; hold: Pick<OwnHold, 'kind' | 'name' | 'member' | 'holdId'>; reason: 'broken' | 'missing' }
+  | { event: 'lost'; hold: Pick<OwnHold, 'kind' | 'name' | 'member' | 'holdId'>; reason: LossReason }
   | { event: 'expired' };
 
 const LOOKS_PER_TTL = 3;
@@ -160,7 +162,7 @@ function emitNotices(notices: readonly Notice[], told: Map<string, string>, emit
     const news = `${notice.state} ${notice.breakAt}`;
     if (told.get(notice.holdId) === news) continue;
     told.set(notice.holdId, news);
-    if (notice.state === 'broken') emit({ event: 'lost', hold: notice, reason: 'broken' });
+    if (notice.state === 'broken') emit({ event: 'lost', hold: notice, reason: lossOf(notice) });
     else emit({ event: 'revocation-requested', notice });
   }
 }

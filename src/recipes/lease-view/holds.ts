@@ -16,16 +16,20 @@ import { readLineDirectory } from '../line/directory.js';
 import { heedForeignRevoke, isOverwritten, type OverwrittenHold } from '../line/revocation/foreign.js';
 import { decodeMember, memberIdOf } from '../membership/member.js';
 import { decodeRound, isInRound, READY } from '../double-barrier/round.js';
+import { parseHold } from '../pool/pool.js';
 
 const READS_AT_ONCE = 256;
 
-/** What can be held: a place in a line, or a membership. */
+/** What can be held: a place in a line, a membership, or a member of a pool. */
 export type HoldKind = LineKind | 'group' | 'double-barrier';
+
+/** Where something is held. */
+type Holding = LineKind | 'group' | 'double-barrier' | 'pool-member';
 
 export interface OwnHold {
   kind: HoldKind;
   name: string;
-  /** Of a membership: the member's name. */
+  /** Of a membership: the member's name; of a pool: the member that is held. */
   member?: string;
   path: string;
   held: boolean;
@@ -61,7 +65,9 @@ export async function describeHolds(
     ...own.map(({ kind, path }) =>
       kind === 'group' || kind === 'double-barrier'
         ? describeMembership(zk, kind, path)
-        : describeHold(context, zk, lease, kind, path),
+        : kind === 'pool-member'
+          ? describeMember(zk, path)
+          : describeHold(context, zk, lease, kind, path),
     ),
   ]);
   return holds.filter((hold) => hold !== undefined).sort((a, b) => a.fencingToken - b.fencingToken);
@@ -177,14 +183,28 @@ async function describeMembership(
   };
 }
 
+/** A member of a pool; a place in the pool's line is one like others, which is never a hold. */
+async function describeMember(zk: BoundClient, path: string): Promise<OwnHold | undefined> {
+  const node = await zk.find(path);
+  const hold = node === undefined ? undefined : parseHold(node.data);
+  if (hold === undefined) return undefined;
+  const { pool, holdId, requestId, fencingToken, since } = hold;
+  return { kind: 'pool', name: pool, member: baseName(path), path, held: true, holdId, requestId, fencingToken, since };
+}
+
 /** Where the directories are in which something can be held. */
-function parentsOf(layout: Layout, namespace: string): Map<HoldKind, string> {
-  const lines = LINE_KINDS.map((kind): [HoldKind, string] => [kind, layout.lines(kind, namespace)]);
-  return new Map([...lines, ['group', layout.groups(namespace)], ['double-barrier', layout.doubleBarriers(namespace)]]);
+function parentsOf(layout: Layout, namespace: string): Map<Holding, string> {
+  const lines = LINE_KINDS.map((kind): [Holding, string] => [kind, layout.lines(kind, namespace)]);
+  return new Map([
+    ...lines,
+    ['group', layout.groups(namespace)],
+    ['double-barrier', layout.doubleBarriers(namespace)],
+    ['pool-member', layout.allPoolHolds(namespace)],
+  ]);
 }
 
 /** What a node of a lease is; undefined for its other nodes. */
-function kindOf(layout: Layout, namespace: string, path: string): HoldKind | undefined {
+function kindOf(layout: Layout, namespace: string, path: string): Holding | undefined {
   for (const [kind, parent] of parentsOf(layout, namespace)) if (path.startsWith(`${parent}/`)) return kind;
   return undefined;
 }

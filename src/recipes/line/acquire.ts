@@ -19,33 +19,25 @@
  * A grant whose answer cannot be delivered is given back (`Granted.undelivered`); with `keepPlace` it becomes a waiting
  * place again, which the repeated request turns into the hold.
  */
-import type { Lease } from '../../leases/lease.js';
 import { isPosternError, LeaseExpiredError, PosternError } from '../../errors.js';
 import type { AcquireOutcome, Kind } from '../../metrics/metrics.js';
 import type { Caller, EndReason } from '../../time.js';
 import { isTransient, NoReplyError, orUnknown, unless } from '../../zookeeper/errors.js';
 import { ABANDONED_GRACE_MS } from './abandoned.js';
-import { isNamed, type Contender, type Mode } from './contender.js';
+import { isNamed, type Contender } from './contender.js';
 import type { Coordination } from '../coordination.js';
 import { describeContender, type ContenderView } from './describe.js';
 import { hasMark } from './delay/mark.js';
 import { grant, grantPermits } from './grant.js';
 import { join, leavesNothing } from './join/join.js';
 import type { Joined, JoinRequest, Placed } from './join/request.js';
-import type { Line } from './line.js';
+import type { Assign, Line } from './line.js';
 import { delayBefore, findDelay, type Locked } from './delay/lock-delay.js';
+import { wasOvertaken } from './revocation/record.js';
 import { LineWaiter, type WaitEnd } from './waiter.js';
 import type { Place, Written } from './place.js';
 
-export interface AcquireRequest {
-  mode: Mode;
-  /** Semaphores only; see `JoinRequest`. */
-  permits?: JoinRequest['permits'];
-  lease: Lease;
-  name: string;
-  requestId: string;
-  waitMs: number;
-  keepPlace: boolean;
+export interface AcquireRequest extends JoinRequest {
   /** A place that is of use only together with others: never left in line. */
   oneOfMany?: boolean | undefined;
   /**
@@ -53,17 +45,13 @@ export interface AcquireRequest {
    * could not be delivered is not taken back, because who is first leads whether it knows or not.
    */
   stays?: boolean | undefined;
-  data: unknown;
-  /** See `JoinRequest`. */
-  lockDelayMs: number;
-  guids: JoinRequest['guids'];
-  /** One-call acquires: kept with the node, so that a repeated call finds it. */
-  leaseToken?: string | undefined;
   /**
    * One-call acquires, in the try that made the lease: ends it, and says whether it could. Called when nothing comes of
    * the request, and nobody else has the place.
    */
   endLease?: ((deadline: number) => Promise<boolean>) | undefined;
+  /** Of pools: what the turn gives, and what removes the place with it. */
+  assign?: Assign | undefined;
   /** Arrival of the request, monotonic: what `waitedMs` and the deadline count from. */
   receivedAt: number;
   /** Until when work for the request may go on after its wait has ended, monotonic. */
@@ -159,7 +147,7 @@ async function acquireIn(context: Coordination, line: Line, request: AcquireRequ
     }
     // Among others of this replica the node is made as `waiting`; they may all have gone by now.
     let first: Written | 'not-yet' | Locked = 'not-yet';
-    if (joined.first) first = isHeld(line, place) ? 'written' : await grantFirst(context, line, place, hardDeadline);
+    if (joined.first) first = isHeld(line, place) ? 'written' : await grantFirst(context, line, place, request);
     if (first === 'written') return granted(context, line, request, joined, false);
     // A place that says `granted` while a lock-delay runs was never a hold (`lock-delay.ts`).
     if (typeof first === 'object') joined.alreadyHeld = false;
@@ -167,7 +155,8 @@ async function acquireIn(context: Coordination, line: Line, request: AcquireRequ
     if (written !== 'written') throw await taken(context, request, written);
     if (waitMs > 0) {
       const waiter = new LineWaiter(context, line, lease, place, joined.expiresAt);
-      end = await waiter.wait({ deadline: receivedAt + waitMs, hardDeadline, signal: request.requester.signal });
+      const bounds = { deadline: receivedAt + waitMs, hardDeadline, caller: request.requester, assign: request.assign };
+      end = await waiter.wait(bounds);
       joined.expiresAt = waiter.expiresAt;
     }
   } catch (error) {
@@ -178,6 +167,10 @@ async function acquireIn(context: Coordination, line: Line, request: AcquireRequ
     return orUnknown(Promise.reject(error as Error));
   }
   if (end === 'granted') return granted(context, line, request, joined, true);
+  if (end === 'lost' && (await wasOvertaken(context, place, hardDeadline))) {
+    line.remove(place);
+    return acquireIn(context, line, { ...request, data: place.record.data }); // an earlier request's, if this has none
+  }
   if (end === 'superseded' || end === 'lost') throw await taken(context, request, end);
   return withoutGrant(context, line, place, request, end);
 }
@@ -196,7 +189,8 @@ function granted(
     : (deadline?: number) => giveBack(context, line.path, place, request, deadline);
   const { path, czxid, record, version } = place;
   const known = { marked: hasMark(record), version, seen };
-  context.granted.remember(path, request.lease.leaseId, czxid, line.directory?.removable !== true, known);
+  if (request.assign === undefined)
+    context.granted.remember(path, request.lease.leaseId, czxid, line.directory?.removable !== true, known);
   return {
     held: true,
     waited,
@@ -239,8 +233,9 @@ async function withoutGrant(
     request,
     end === 'deadline' || end === 'refused' ? hardDeadline : performance.now() + BACKGROUND_MS,
   );
-  if (end === 'client-gone' || end === 'draining') return { held: false, why: end, position, holder: undefined };
+  // The repetition that has it now wants what there is for it to stay.
   if (left === 'superseded') throw await taken(context, request, left);
+  if (end === 'client-gone' || end === 'draining') return { held: false, why: end, position, holder: undefined };
   if (left === 'pending') throw new NoReplyError('the end of the wait', 'deadline', true);
   if (end === 'refused') return { held: false, why: 'refused', position, holder: undefined };
   return refused(context, line, line.members[0], position, hardDeadline);
@@ -337,8 +332,9 @@ async function grantFirst(
   context: Coordination,
   line: Line,
   place: Place,
-  deadline: number,
+  { assign, hardDeadline: deadline }: AcquireRequest,
 ): Promise<Written | 'not-yet' | Locked> {
+  if (assign !== undefined) return assign({ place, line, deadline, wake: undefined });
   if (line.kind === 'semaphore') return grantPermits(context, line, place, deadline);
   if (place.record.state === 'waiting') return grant(context, line, place, deadline);
   return (await delayBefore(context, line, place, deadline)) ?? 'written';

@@ -9,7 +9,7 @@
  * What "gone" means (protocol C2). NO_NODE on the control session counts only if the answering server had seen the
  * creation of the waiter's own node; otherwise it may not have seen the predecessor's either: `sync`, and ask again.
  */
-import { fullJitter, pause } from '../../time.js';
+import { fullJitter, pause, type Caller } from '../../time.js';
 import type { ControlSession } from '../../zookeeper/control-session.js';
 import { isTransient, zooKeeperReason } from '../../zookeeper/errors.js';
 import type { MultiReadResult } from '../../zookeeper/operations.js';
@@ -27,7 +27,7 @@ export interface BlockerEvent {
 interface Bounds {
   /** Until when the caller waits, monotonic. */
   deadline: number;
-  signal: AbortSignal;
+  caller: Caller;
 }
 
 const RETRY_BASE_MS = 10;
@@ -151,9 +151,9 @@ export class Blockers {
       } catch (error) {
         if (!isTransient(error)) throw error;
         const ms = fullJitter(attempt, RETRY_BASE_MS, RETRY_CAP_MS);
-        if (bounds.signal.aborted || performance.now() + ms >= bounds.deadline) return 'ended';
+        if (bounds.caller.ended !== undefined || performance.now() + ms >= bounds.deadline) return 'ended';
         attempt += 1;
-        await pause(ms, bounds.signal);
+        await pause(ms, bounds.caller.signal);
       }
     }
   }

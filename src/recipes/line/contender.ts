@@ -79,6 +79,19 @@ export interface ContenderRecord {
   leaseToken?: string | undefined;
   /** One-call acquires: the try that made the lease gave up, and is about to end it. Nobody takes this place over. */
   ending?: true | undefined;
+  /** Of a place that does not end with its lease's session (`reservation/`). */
+  reservation?: ReservedPlace | undefined;
+}
+
+/** What a reservation's place says of it. */
+export interface ReservedPlace {
+  /** Of its own node (`Layout.reservation`). */
+  id: string;
+  /** For whom it is, in the caller's words. */
+  owner: string;
+  reason?: string | undefined;
+  /** Epoch ms on the ensemble's clock. Missing while it is only wanted: then it goes with its lease. */
+  until?: number | undefined;
 }
 
 /**
@@ -104,6 +117,7 @@ export function withState(
     waitUntil,
     grantedAt,
     ending: record.ending,
+    reservation: record.reservation,
   };
 }
 

@@ -1,6 +1,6 @@
 /** The public view of a contender. Never a session id, nor anything from which one follows. */
 import type { NodeData } from '../../zookeeper/operations.js';
-import { decodeRecord, holdIdOf, modeOf, type Contender, type Mode } from './contender.js';
+import { decodeRecord, holdIdOf, modeOf, type Contender, type Mode, type ReservedPlace } from './contender.js';
 
 export interface ContenderView {
   state: 'waiting' | 'granted';
@@ -18,6 +18,8 @@ export interface ContenderView {
   data: unknown;
   /** Candidates of elections only. */
   acknowledged?: boolean;
+  /** Its place does not end with its lease; without `until` it is wanted and does. */
+  reservation?: ReservedPlace;
   /** Not made by Postern: it has no state, so the head of the line is taken to hold. */
   external: boolean;
 }
@@ -56,6 +58,7 @@ export function describeContender(
     since: record.state === 'granted' ? (record.grantedAt ?? stat.ctime) : stat.ctime,
     data: record.data ?? null,
     ...(record.candidate === undefined ? {} : { acknowledged: record.candidate.acknowledged }),
+    ...(record.reservation === undefined ? {} : { reservation: record.reservation }),
     external: false,
   };
 }

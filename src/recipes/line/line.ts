@@ -24,7 +24,7 @@ import { isReason } from '../../zookeeper/errors.js';
 import type { Stat } from '../../zookeeper/operations.js';
 import { sortLine, type Contender } from './contender.js';
 import { readLineDirectory, type LineDirectory, type SeenDirectory } from './directory.js';
-import type { Place } from './place.js';
+import type { Place, Written } from './place.js';
 import { ruleOfAgreement, type Agreement } from './permits/agreement.js';
 import { ruleOf, type LineRule } from './rule.js';
 
@@ -45,7 +45,28 @@ export interface Waiter {
   beginHandover(): boolean;
   /** @param done whether the transaction has granted the place */
   endHandover(done: boolean): void;
+  /** Tells `waiter`, which waits for this place to go, when this request waits no more: it need not watch till then. */
+  tellEnd(waiter: Waiter): void;
+  tellEndNoMore(waiter: Waiter): void;
+  /**
+   * Called by the request before this one, which waits no more.
+   * @param how its place is a hold now; or is gone, with what it was granted instead; or has been left
+   */
+  beforeEnded(how: 'granted' | 'gone' | 'left'): void;
 }
+
+/** What a place does when its turn has come, where it does not become the hold itself. */
+export interface Turn {
+  readonly place: Place;
+  /** Shows the state in which all before the place are gone. */
+  readonly line: Pick<Line, 'zxid' | 'remove'>;
+  readonly deadline: number;
+  /** To be called when it is worth another try, once it was `not-yet`. Undefined: nobody waits for that yet. */
+  readonly wake: (() => void) | undefined;
+}
+
+/** @returns as the write of a grant does; `not-yet`: what is wanted cannot be had now */
+export type Assign = (turn: Turn) => Promise<Written | 'not-yet'>;
 
 /** Says whose turn it is at a semaphore, to all waiting requests of this replica (`permits/turns.ts`). */
 export interface Turns {
@@ -67,6 +88,11 @@ export class Line {
   agreed: Agreement | undefined;
   /** Semaphores only, while a request waits. */
   turns: Turns | undefined;
+  /**
+   * Until then, monotonic, a hold that this replica granted is watched at once: one was given back unseen before that
+   * was found to be worth it (`waiter.ts`).
+   */
+  watchAtOnceUntil = 0;
   /** Waiting requests of this replica, by the name of their node. */
   readonly waiters = new Map<string, Waiter>();
   users = 0;

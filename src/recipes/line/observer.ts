@@ -189,11 +189,13 @@ class LineLook {
  * that changes when it is told.
  */
 export function etagOf(holders: readonly ContenderView[], limit?: number): string {
-  const shown = holders.map(({ holdId, label, data, since, acknowledged }) => [
+  const shown = holders.map(({ holdId, label, data, since, acknowledged, reservation }) => [
     holdId,
     label,
     data,
     acknowledged ?? since,
+    // Nothing where there is none: the ETags of all others stay as they are.
+    ...(reservation === undefined ? [] : [reservation.until ?? null]),
   ]);
   return `"${createHash('sha256')
     .update(JSON.stringify(limit === undefined ? shown : [limit, shown]))

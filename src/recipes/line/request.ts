@@ -6,7 +6,7 @@ import { LeaseExpiredError, PosternError } from '../../errors.js';
 import type { LineKind } from '../../leases/layout.js';
 import { requestGuid, type Lease } from '../../leases/lease.js';
 import { checkSameLabel } from '../../leases/leases.js';
-import { endReason, fullJitter, pause, type Caller } from '../../time.js';
+import { fullJitter, pause, type Caller } from '../../time.js';
 import { acquire, type AcquireRequest, type Granted, type NotGranted } from './acquire.js';
 import { decodeRecord, guidOf, type Mode } from './contender.js';
 import type { Coordination } from '../coordination.js';
@@ -27,6 +27,10 @@ export interface AcquireLine {
   data: unknown;
   /** For how long nobody is granted what the hold excludes, if it is lost; of locks and read-write locks. */
   lockDelayMs?: number | undefined;
+  /** Of locks: the place is to outlive its lease. See `JoinRequest`. */
+  reservation?: JoinRequest['reservation'];
+  /** Of pools. See `AcquireRequest`. */
+  assign?: AcquireRequest['assign'];
   receivedAt: number;
   hardDeadline: number;
   requester: Caller;
@@ -63,7 +67,9 @@ export function acquireLine(context: Coordination, lease: Lease, request: Acquir
     lockDelayMs: request.lockDelayMs ?? 0,
     guids: { own, shared, create: 'own' },
     leaseToken: undefined,
+    reservation: request.reservation,
     endLease: undefined,
+    assign: request.assign,
     receivedAt: request.receivedAt,
     hardDeadline: request.hardDeadline,
     requester: request.requester,
@@ -91,6 +97,7 @@ export async function acquireLineWithLease(
     const { lease, leaseToken } = known ?? (await context.leases.create(newLease, hardDeadline));
     const acquireRequest: AcquireRequest = {
       ...request,
+      stays: kind === 'election' && request.keepPlace,
       lockDelayMs: request.lockDelayMs ?? 0,
       lease,
       leaseToken,
@@ -113,7 +120,7 @@ export async function acquireLineWithLease(
       );
     if ((await pause(backOff, request.requester.signal)) === 'aborted')
       throw new PosternError(
-        endReason(request.requester.signal) === 'draining' ? 'draining' : 'conflict',
+        request.requester.ended === 'draining' ? 'draining' : 'conflict',
         'The request was ended.',
       );
   }

@@ -41,7 +41,7 @@ export interface LineRule {
 /** So many names fit a request far below the packet limit. */
 const SUSPECTS_MAX = 256;
 
-/** Locks and elections: the first in line. Everybody waits for its predecessor alone. */
+/** Locks, elections and pools: the first in line. Everybody waits for its predecessor alone. */
 export function exclusive(kind: Kind): LineRule {
   return {
     kind,
@@ -134,6 +134,7 @@ function fitting(members: readonly Contender[], limit: number): number {
 const RULES: Partial<Record<Kind, LineRule>> = {
   lock: exclusive('lock'),
   election: exclusive('election'),
+  pool: exclusive('pool'),
   rwlock: readWrite,
   semaphore: permits(0), // until it is known what is agreed on
 };

@@ -3,13 +3,21 @@
  *
  *   loop:  whom do I wait for? ──nobody──▶ write `granted` at the version I know ─▶ granted | superseded | lost
  *            │ watch them; gone already ─▶ strike them from the list, loop
+ *            │ one that waits in this replica itself: it will tell
  *            ▼
  *          asleep ──the last of them deleted──▶ strike it, loop
+ *            │ ├── that one does not wait any more ─▶ loop, in a moment
  *            │ ├── handed over by a release in this replica ─▶ granted
  *            │ ├── every ttl/3, and when the lease may have ended: touch it, look for my own node ─▶ expired | lost
  *            │ ├── one of them was abandoned ─▶ remove whoever is abandoned and admitted
  *            │ ├── I wait for nobody but the end of a lock-delay (`lock-delay.ts`), and that is reached ─▶ loop
+ *            │ ├── I am first, and what I want may be had by now (`Assign`) ─▶ loop
  *            └── deadline | client gone | draining | another attempt took the place
+ *
+ * If the one before me waits in this replica, it need not be watched: when its request waits no more, however that
+ * ends, it tells me. And what it is granted is most likely released here too, with a hand-over to me, so I watch it
+ * only once it has stood for a moment. If one is released elsewhere sooner than that, holds are watched at once for
+ * some time. So of a crowd in one replica, one at most has a watch.
  *
  * The watches, and who counts as gone, are in `blockers.ts`. At a semaphore everybody waits for the same few. There one
  * for all of this replica looks and watches (`permits/turns.ts`), and says whose turn it is; all the rest is the same.
@@ -17,23 +25,30 @@
 import type { Lease } from '../../leases/lease.js';
 import type { Metrics } from '../../metrics/metrics.js';
 import { LeaseExpiredError } from '../../errors.js';
-import { endReason, type EndReason } from '../../time.js';
+import type { Caller, EndReason } from '../../time.js';
 import { isTransient } from '../../zookeeper/errors.js';
 import type { Leases } from '../../leases/leases.js';
 import { ABANDONED_CHECK_MS, removeAbandoned } from './abandoned.js';
 import { Blockers, type BlockerEvent } from './blockers.js';
+import type { Contender } from './contender.js';
 import type { Contention } from '../waiting/contention.js';
 import { Inbox } from '../waiting/inbox.js';
 import { keepAlive } from '../waiting/kept-alive.js';
-import type { Line, Turns, Waiter } from './line.js';
+import type { Assign, Line, Turns, Waiter } from './line.js';
 import { grant, grantPermits } from './grant.js';
 import type { DelayContext, Locked } from './delay/lock-delay.js';
 import { PermitTurns } from './permits/turns.js';
 import type { Place } from './place.js';
 
 const CHECK_REQUEST_MS = 2_000;
+/** For so long the next in line does not watch a new hold of this replica, nor a place in which nobody waits now. */
+const UNWATCHED_MS = 25;
+/** After one was released unseen within that time, they are watched at once for so long. */
+const WATCHED_AT_ONCE_MS = 60_000;
 
 export type WaitEnd = 'granted' | 'deadline' | 'superseded' | 'lost' | EndReason;
+/** `awake`: the line has to be looked at. */
+type Step = WaitEnd | 'asleep' | 'awake';
 
 export interface WaitContext extends DelayContext {
   leases: Leases;
@@ -46,7 +61,8 @@ export interface WaitBounds {
   deadline: number;
   /** Until when requests that must still be made then may take. */
   hardDeadline: number;
-  signal: AbortSignal;
+  caller: Caller;
+  assign?: Assign | undefined;
 }
 
 type Message =
@@ -55,9 +71,11 @@ type Message =
   | 'handed-over'
   | 'not-handed-over'
   | 'deadline'
-  | 'aborted'
+  | 'ended'
   | 'check-head'
-  | 'delay-over'
+  | 'look'
+  | 'before-granted'
+  | 'before-left'
   | 'superseded'
   | 'lost'
   | 'expired';
@@ -80,8 +98,19 @@ export class LineWaiter implements Waiter {
   /** When it was, monotonic, unless something other than its grant was waited for since. */
   #wokenAt: number | undefined;
   readonly #turns: Turns | undefined;
-  #checkTimer: NodeJS.Timeout | undefined;
-  #delayTimer: NodeJS.Timeout | undefined;
+  /** For the end of the wait, or the next look at the head if that comes first. */
+  #alarm: NodeJS.Timeout | undefined;
+  /** For the next look. */
+  #lookTimer: NodeJS.Timeout | undefined;
+  /** The request that I rely on, in place of a watch. */
+  #before: Waiter | undefined;
+  /** Those that rely on me. */
+  #behind: Set<Waiter> | undefined;
+  /** The hold before me has not been watched yet. */
+  #unwatched = false;
+  /** Somebody before me has gone, or will stay without a request. */
+  #unsure = false;
+  readonly #onEnd = (): void => this.#inbox.post('ended');
 
   constructor(context: WaitContext, line: Line, lease: Lease, place: Place, expiresAt: number) {
     this.#context = context;
@@ -95,18 +124,21 @@ export class LineWaiter implements Waiter {
 
   /** @throws LeaseExpiredError, NoReplyError */
   async wait(bounds: WaitBounds): Promise<WaitEnd> {
-    const { metrics } = this.#context;
-    const { kind } = this.#line;
-    const timers = this.#startTimers(bounds);
-    const onAbort = (): void => this.#inbox.post('aborted');
-    bounds.signal.addEventListener('abort', onAbort, { once: true });
-    if (bounds.signal.aborted) onAbort();
-    this.#line.waiters.get(this.place.name)?.supersede();
-    this.#line.waiters.set(this.place.name, this);
+    const { metrics, contention } = this.#context;
+    const { kind, path, waiters } = this.#line;
+    const stopTouching = this.#keepAlive();
+    this.#setAlarm(bounds, ABANDONED_CHECK_MS);
+    bounds.caller.onEnd(this.#onEnd);
+    waiters.get(this.place.name)?.supersede();
+    waiters.set(this.place.name, this);
     metrics.waiters.inc({ kind });
-    const endWait = this.#context.contention.begin(kind, this.#line.path);
+    const endWait = contention.begin(kind, path);
+    let end: Step | undefined;
     try {
-      const end = await (this.#turns === undefined ? this.#loop(bounds) : this.#takeTurns(this.#turns, bounds));
+      // The only function that waits for long: each other one between would take half a KiB of every waiting request.
+      end = await this.#look(bounds);
+      while (end === 'asleep' || end === 'awake')
+        end = end === 'asleep' ? await this.#hear(await this.#inbox.next(), bounds) : await this.#look(bounds);
       if (end === 'granted') this.#countHandoff();
       return end;
     } finally {
@@ -114,10 +146,15 @@ export class LineWaiter implements Waiter {
       endWait();
       this.#closed = true;
       this.#blockers.cancel();
-      if (this.#line.waiters.get(this.place.name) === this) this.#line.waiters.delete(this.place.name);
+      if (waiters.get(this.place.name) === this) waiters.delete(this.place.name);
       this.#turns?.leave(this);
-      bounds.signal.removeEventListener('abort', onAbort);
-      timers.stop();
+      bounds.caller.offEnd(this.#onEnd);
+      stopTouching();
+      clearTimeout(this.#alarm);
+      clearTimeout(this.#lookTimer);
+      this.#before?.tellEndNoMore(this);
+      const how = end !== 'granted' ? 'left' : bounds.assign === undefined ? 'granted' : 'gone';
+      for (const waiter of this.#behind ?? []) waiter.beforeEnded(how);
     }
   }
 
@@ -146,88 +183,136 @@ export class LineWaiter implements Waiter {
     this.#inbox.post(done ? 'handed-over' : 'not-handed-over');
   }
 
-  async #loop(bounds: WaitBounds): Promise<WaitEnd> {
-    for (;;) {
-      if (this.#woken && (await this.#blockers.strikeGone(bounds)) === 'ended') return this.#ended(bounds);
-      const blockers = this.#line.blockersOf(this.place);
-      if (blockers.length === 0) {
-        const granted = await this.#grant(bounds);
-        if (typeof granted !== 'object') return granted;
-        const end = await this.#sleepUntil(granted, bounds);
-        if (end !== undefined) return end;
-        continue;
-      }
-      const watching = await this.#blockers.watchAll(blockers, bounds);
-      if (watching === 'ended') return this.#ended(bounds);
-      if (watching === 'gone') continue;
-      this.#countSpurious();
-      const end = await this.#sleep(bounds);
-      if (end !== undefined) return end;
-    }
+  tellEnd(waiter: Waiter): void {
+    (this.#behind ??= new Set()).add(waiter);
   }
 
-  async #takeTurns(turns: Turns, bounds: WaitBounds): Promise<WaitEnd> {
-    turns.look();
-    for (;;) {
-      const end = await this.#sleep(bounds);
-      if (end !== undefined) return end;
-      const granted = await grantPermits(this.#context, this.#line, this.place, bounds.hardDeadline);
-      if (granted !== 'not-yet') return granted === 'written' ? 'granted' : granted;
+  tellEndNoMore(waiter: Waiter): void {
+    this.#behind?.delete(waiter);
+  }
+
+  beforeEnded(how: 'granted' | 'gone' | 'left'): void {
+    this.#before = undefined;
+    this.#unsure ||= how === 'gone';
+    this.#inbox.post(how === 'gone' ? 'look' : `before-${how}`);
+  }
+
+  /** Whom do I wait for? Watches them, or writes the grant if there is nobody. */
+  async #look(bounds: WaitBounds): Promise<Step> {
+    if (this.#turns !== undefined) return this.#takeTurn(this.#turns, bounds);
+    if ((this.#woken || this.#unsure) && (await this.#blockers.strikeGone(bounds)) === 'ended')
+      return this.#ended(bounds);
+    this.#unsure = false;
+    const blockers = this.#line.blockersOf(this.place);
+    if (blockers.length === 0) {
+      const granted = await this.#grant(bounds);
+      if (granted !== 'not-yet') return typeof granted === 'object' ? this.#sleepUntil(granted) : granted;
       this.#countSpurious();
-      turns.defer(this);
+      return 'asleep';
     }
+    const relies = this.#reliesOn(blockers);
+    const watching = await this.#blockers.watchAll(relies ? [] : blockers, bounds);
+    if (watching === 'ended') return this.#ended(bounds);
+    if (watching === 'gone' && this.#unwatched) this.#line.watchAtOnceUntil = performance.now() + WATCHED_AT_ONCE_MS;
+    this.#unwatched = false;
+    if (watching === 'gone') return 'awake';
+    this.#countSpurious();
+    return 'asleep';
+  }
+
+  /**
+   * Only if my turn cannot come before that of the one before me: should its place have been taken away elsewhere, its
+   * request notices when it is to be granted, and then tells me.
+   * @returns whether I rely on its request
+   */
+  #reliesOn(blockers: readonly Contender[]): boolean {
+    this.#before?.tellEndNoMore(this);
+    this.#before = undefined;
+    const { rule, waiters } = this.#line;
+    const [only] = blockers;
+    if (only === undefined || blockers.length > 1 || !rule.alone(this.place)) return false;
+    const waiter = waiters.get(only.name);
+    // The same name with a later czxid would be another node, from a directory made anew (protocol C10).
+    if (waiter === undefined || waiter.place.czxid >= this.place.czxid) return false;
+    this.#before = waiter;
+    waiter.tellEnd(this);
+    return true;
+  }
+
+  async #takeTurn(turns: Turns, bounds: WaitBounds): Promise<Step> {
+    if (!this.#woken) {
+      turns.look();
+      return 'asleep';
+    }
+    const granted = await grantPermits(this.#context, this.#line, this.place, bounds.hardDeadline);
+    if (granted !== 'not-yet') return granted === 'written' ? 'granted' : granted;
+    this.#countSpurious();
+    turns.defer(this);
+    return 'asleep';
   }
 
   /** The line admits me. The write proves that my lease still lives and that the place is still mine (protocol C3). */
-  async #grant(bounds: WaitBounds): Promise<WaitEnd | Locked> {
+  async #grant({ assign, hardDeadline }: WaitBounds): Promise<WaitEnd | Locked | 'not-yet'> {
     if (!(await this.#close())) return 'granted';
-    const written = await grant(this.#context, this.#line, this.place, bounds.hardDeadline);
+    const line = this.#line;
+    const written =
+      assign === undefined
+        ? await grant(this.#context, line, this.place, hardDeadline)
+        : await assign({ place: this.place, line, deadline: hardDeadline, wake: () => this.turn() });
+    if (written === 'written' && assign !== undefined) this.#wake();
     return written === 'written' ? 'granted' : written;
   }
 
   /** Nobody stands before me whom I could watch, and nobody can hand anything over: only time passes. */
-  async #sleepUntil({ lockedUntil }: Locked, bounds: WaitBounds): Promise<WaitEnd | undefined> {
+  #sleepUntil({ lockedUntil }: Locked): 'asleep' {
     const ms = Math.max(1, Math.ceil(lockedUntil - this.#context.zooKeeperClock.now()));
     this.#wokenAt = undefined;
-    this.#delayTimer = setTimeout(() => this.#inbox.post('delay-over'), ms);
-    return this.#sleep(bounds);
+    this.#lookIn(ms);
+    return 'asleep';
   }
 
-  /** Until all whom I watch are gone. @returns undefined when the line has to be looked at again */
-  async #sleep(bounds: WaitBounds): Promise<WaitEnd | undefined> {
-    for (;;) {
-      const message = await this.#inbox.next();
-      if (typeof message === 'object') {
-        const heard = this.#blockers.heard(message);
-        if (heard === 'standing') continue;
-        if (heard === 'gone') this.#wake();
-        return undefined;
-      }
-      switch (message) {
-        case 'turn':
-          this.#wake();
-          return undefined;
-        case 'delay-over':
-          return undefined;
-        case 'handed-over':
-          this.#wake();
-          this.#blockers.forget();
-          return 'granted';
-        case 'check-head':
-          await this.#checkHead(bounds);
-          break;
-        case 'not-handed-over':
-          break;
-        case 'deadline':
-        case 'aborted':
-        case 'superseded':
-        case 'lost':
-        case 'expired':
-          if (!(await this.#close())) return 'granted';
-          if (message === 'expired') throw new LeaseExpiredError();
-          if (message === 'aborted') return endReason(bounds.signal) ?? 'client-gone';
-          return message;
-      }
+  async #hear(message: Message, bounds: WaitBounds): Promise<Step> {
+    if (typeof message === 'object') {
+      const heard = this.#blockers.heard(message);
+      if (heard === 'standing') return 'asleep';
+      // Who only comes to be first is not woken by that: it is told when there is something for it.
+      if (heard === 'gone' && bounds.assign === undefined) this.#wake();
+      this.#unsure ||= heard === 'gone';
+      return 'awake';
+    }
+    switch (message) {
+      case 'turn':
+        this.#wake();
+        return 'awake';
+      case 'look':
+        return 'awake';
+      case 'before-left':
+        // Not at once: those who began to wait together end together, and I may be one of them.
+        this.#unsure = true;
+        this.#lookIn(UNWATCHED_MS);
+        return 'asleep';
+      case 'before-granted':
+        if (performance.now() < this.#line.watchAtOnceUntil) return 'awake';
+        this.#unwatched = true;
+        this.#lookIn(UNWATCHED_MS);
+        return 'asleep';
+      case 'handed-over':
+        this.#wake();
+        this.#blockers.forget();
+        return 'granted';
+      case 'check-head':
+        await this.#checkHead(bounds);
+        return 'asleep';
+      case 'not-handed-over':
+        return 'asleep';
+      case 'deadline':
+      case 'ended':
+      case 'superseded':
+      case 'lost':
+      case 'expired':
+        if (!(await this.#close())) return 'granted';
+        if (message === 'expired') throw new LeaseExpiredError();
+        return message === 'ended' ? (bounds.caller.ended ?? 'client-gone') : message;
     }
   }
 
@@ -248,7 +333,7 @@ export class LineWaiter implements Waiter {
 
   async #ended(bounds: WaitBounds): Promise<WaitEnd> {
     if (!(await this.#close())) return 'granted';
-    return endReason(bounds.signal) ?? 'deadline';
+    return bounds.caller.ended ?? 'deadline';
   }
 
   /** A hand-over wakes twice, by the event of the watch and by the release, in either order; it is one waking. */
@@ -281,27 +366,27 @@ export class LineWaiter implements Waiter {
     } catch (error) {
       if (!isTransient(error)) throw error;
     }
-    this.#checkTimer = setTimeout(() => this.#inbox.post('check-head'), again);
+    this.#setAlarm(bounds, again);
   }
 
-  #startTimers(bounds: WaitBounds): { stop(): void } {
-    const deadline = setTimeout(() => this.#inbox.post('deadline'), Math.max(0, bounds.deadline - performance.now()));
-    const stopTouching = keepAlive(
-      this.#context.leases,
-      this.#lease,
-      () => this.#inbox.post('expired'),
-      (until) => this.#touch(until),
-    );
-    if (this.#turns === undefined)
-      this.#checkTimer = setTimeout(() => this.#inbox.post('check-head'), ABANDONED_CHECK_MS);
-    return {
-      stop: () => {
-        clearTimeout(deadline);
-        stopTouching();
-        clearTimeout(this.#checkTimer);
-        clearTimeout(this.#delayTimer);
-      },
-    };
+  /** @param checkMs until the head is worth a look; at a semaphore somebody else looks (`permits/turns.ts`) */
+  #setAlarm({ deadline }: WaitBounds, checkMs: number): void {
+    const leftMs = deadline - performance.now();
+    const checks = this.#turns === undefined && checkMs < leftMs;
+    const ring = (): void => this.#inbox.post(checks ? 'check-head' : 'deadline');
+    this.#alarm = setTimeout(ring, Math.max(0, checks ? checkMs : leftMs));
+  }
+
+  #lookIn(ms: number): void {
+    clearTimeout(this.#lookTimer);
+    this.#lookTimer = setTimeout(() => this.#inbox.post('look'), ms);
+  }
+
+  /** @returns stops it */
+  #keepAlive(): () => void {
+    const { leases } = this.#context;
+    const onExpired = (): void => this.#inbox.post('expired');
+    return keepAlive(leases, this.#lease, onExpired, (until) => this.#touch(until));
   }
 
   /** An open wait is a heartbeat (protocol C4); in the same breath it finds out whether the place is still there. */

@@ -28,6 +28,14 @@ export interface QueueRecord {
   /** Names the data directory. */
   id: string;
   config: QueueConfig;
+  /** Whether nothing is handed out until it is resumed. It is no setting: configuring the queue leaves it as it is. */
+  paused?: boolean;
+}
+
+/** What a name was found to stand for, and the version of its node. */
+export interface FoundQueue {
+  record: QueueRecord;
+  version: number;
 }
 
 export const DEDUP_WINDOW_MS = 300_000;

@@ -8,6 +8,7 @@
  * changes them, and tidies up.
  */
 import type { Requester } from '../../time.js';
+import type { MultiOperation } from '../../zookeeper/operations.js';
 import type { ControlSession } from '../../zookeeper/control-session.js';
 import type { Coordination } from '../coordination.js';
 import type { Delivered, DemandOptions } from './claim/demand.js';
@@ -27,6 +28,10 @@ export interface Queue {
   readonly path: string;
   readonly paths: QueuePaths;
   readonly config: QueueConfig;
+  /** Whether nothing is handed out, as far as is known here. */
+  readonly paused: boolean;
+  /** Refuses what comes with it once the queue was paused, resumed or configured since this replica has read that. */
+  readonly unchanged: MultiOperation;
   readonly control: ControlSession;
   readonly lane: PushLane;
   readonly depth: Admission;
@@ -52,6 +57,14 @@ export interface Dispatching {
   take(options: DemandOptions): Promise<Delivered[]>;
   /** This replica has settled a claim: no need to find out. */
   settled(path: string, how: 'gone' | 'free'): void;
+  /** The queue was configured, paused or resumed. */
+  changed(): void;
+}
+
+/** A queue, as callers name it. */
+export interface QueueName {
+  namespace: string;
+  name: string;
 }
 
 /** What names of queues stand for (`queues.ts`). */

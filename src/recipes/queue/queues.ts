@@ -11,21 +11,16 @@ import type { ZooKeeperClient } from '../../zookeeper/client.js';
 import { byDeadline } from '../../zookeeper/by-deadline.js';
 import { isReason, isTransient, unless } from '../../zookeeper/errors.js';
 import type { MultiOperation } from '../../zookeeper/operations.js';
+import type { ReadNode } from '../../zookeeper/read-nodes.js';
 import { retrying } from '../../zookeeper/retrying.js';
 import type { Watch } from '../../zookeeper/watch.js';
 import type { Coordination } from '../coordination.js';
 import { inTurn, type NameTurn } from '../name-turn.js';
 import { OpenQueue } from './open-queue.js';
 import type { OtherQueues, Queue } from './queue.js';
-import { decodeQueue, DEFAULT_CONFIG, encodeQueue, newQueueId, type QueueConfig, type QueueRecord } from './config.js';
+import { decodeQueue, DEFAULT_CONFIG, encodeQueue, newQueueId, type FoundQueue, type QueueConfig } from './config.js';
 import { PRIORITY_DEFAULT, QueuePaths } from './paths.js';
 import { createPriority } from './push/tails.js';
-
-/** A queue, as callers name it. */
-export interface QueueName {
-  namespace: string;
-  name: string;
-}
 
 interface Entry {
   queue: OpenQueue;
@@ -188,16 +183,10 @@ export class Queues implements OtherQueues {
   }
 
   /** Reads what a name stands for now. Whoever changes it does so at the version read. */
-  async read(
-    namespace: string,
-    name: string,
-    deadline: number,
-  ): Promise<{ record: QueueRecord; version: number } | undefined> {
+  async read(namespace: string, name: string, deadline: number): Promise<FoundQueue | undefined> {
     const { control, layout } = this.#context;
     const path = layout.queue(namespace, name);
-    const node = await control.readLatest(() => unless(control.getData(path, deadline), 'NO_NODE'), deadline);
-    const record = node === undefined ? undefined : decodeQueue(node.data);
-    return node === undefined || record === undefined ? undefined : { record, version: node.stat.version };
+    return foundIn(await control.readLatest(() => unless(control.getData(path, deadline), 'NO_NODE'), deadline));
   }
 
   /** Calls `listener` once when a queue of that name may have appeared. @returns undefined when there is one */
@@ -248,16 +237,16 @@ export class Queues implements OtherQueues {
       node = await control.watches.getData(path, onChange, deadline);
     }
     const known = this.#entries.get(path);
-    const record = node.value === undefined ? undefined : decodeQueue(node.value.data);
-    if (record === undefined || this.#closed) {
+    const found = foundIn(node.value);
+    if (found === undefined || this.#closed) {
       node.watch?.cancel();
       if (known !== undefined) this.#drop(path, known);
       return undefined;
     }
-    if (known !== undefined && known.queue.id !== record.id) this.#drop(path, known);
-    const queue =
-      known?.queue.id === record.id ? known.queue : new OpenQueue(this.#context, this, namespace, name, record);
-    queue.config = record.config;
+    const { id } = found.record;
+    if (known !== undefined && known.queue.id !== id) this.#drop(path, known);
+    const queue = known?.queue.id === id ? known.queue : new OpenQueue(this.#context, this, { namespace, name }, found);
+    queue.learn(found);
     queue.usedAt = performance.now();
     const entry = { queue, watch: changed ? undefined : node.watch };
     this.#entries.set(path, entry);
@@ -292,4 +281,9 @@ export class Queues implements OtherQueues {
     entry.watch?.cancel();
     entry.queue.close();
   }
+}
+
+function foundIn(node: ReadNode | undefined): FoundQueue | undefined {
+  const record = node === undefined ? undefined : decodeQueue(node.data);
+  return node === undefined || record === undefined ? undefined : { record, version: node.stat.version };
 }

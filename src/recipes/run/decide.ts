@@ -1,6 +1,7 @@
 /** What a start, a finish and a removal make of the occurrences of a name; pure. */
 import { PosternError, StandingConflictError } from '../../errors.js';
-import { stateOf, type RunOutcome, type RunRecord, type RunState } from './run.js';
+import { instant } from '../../time.js';
+import { isUnfinished, stateOf, type RunOutcome, type RunRecord, type RunState, type WhichOccurrence } from './run.js';
 
 /** What was read of a name. */
 export interface RunsRead {
@@ -13,7 +14,7 @@ export interface RunsRead {
 export type Starter = Pick<RunRecord, 'leaseId' | 'guid' | 'principal' | 'label'>;
 
 export interface StartAsked {
-  readonly occurrence: string;
+  readonly which: WhichOccurrence;
   /** Counts only where the occurrence is new. */
   readonly maxAttempts: number;
   readonly starter: Starter;
@@ -33,7 +34,8 @@ export type StartDecision =
 /** @throws PosternError `conflict` when all that could be forgotten for a new occurrence runs */
 export function decideStart(name: string, read: RunsRead, asked: StartAsked): StartDecision {
   const { runs, living } = read;
-  const { occurrence, starter, fencingToken, now } = asked;
+  const { starter, fencingToken, now } = asked;
+  const occurrence = occurrenceOf(read, asked);
   const before = runs.find((run) => run.occurrence === occurrence);
   if (before !== undefined) {
     if (before.end === undefined && before.guid === starter.guid)
@@ -48,10 +50,26 @@ export function decideStart(name: string, read: RunsRead, asked: StartAsked): St
     fencingToken,
     ...starter,
     startedAt: now,
+    firstStartedAt: before?.firstStartedAt ?? now,
     failures: before === undefined ? [] : failuresOf(before),
   };
   if (before !== undefined) return { started: true, record, runs: runs.map((run) => (run === before ? record : run)) };
   return { started: true, record, runs: [...withRoom(name, read, asked.remembered - 1), record] };
+}
+
+/**
+ * A new occurrence is named by the time. A clock that was set back by more than `withinMs` begins a new one too:
+ * otherwise nothing would run until it has caught up.
+ */
+function occurrenceOf({ runs, living }: RunsRead, { which, starter, now }: StartAsked): string {
+  if (typeof which === 'string') return which;
+  const repeated = runs.findLast((run) => isUnfinished(run) && run.guid === starter.guid);
+  if (repeated !== undefined) return repeated.occurrence;
+  const last = runs.at(-1);
+  const goesOn =
+    last !== undefined &&
+    (Math.abs(now - last.firstStartedAt) < which.withinMs || stateOf(last, living.has(last.leaseId)) === 'running');
+  return goesOn ? last.occurrence : instant(now);
 }
 
 /** The occurrences without the oldest ones that do not run, so that at most `max` are left. */
@@ -84,8 +102,8 @@ export interface FinishAsked {
   readonly outcome: RunOutcome;
   readonly note: string | undefined;
   readonly leaseId: string;
-  /** Of the attempt that is meant; undefined: the lease's last one. */
-  readonly fencingToken: number | undefined;
+  /** Of the attempt that is meant: a late request must not end a later attempt of the same lease. */
+  readonly fencingToken: number;
   /** Epoch ms. */
   readonly now: number;
 }
@@ -101,19 +119,14 @@ export function decideFinish(name: string, runs: readonly RunRecord[], asked: Fi
   const { occurrence, outcome, note, leaseId, fencingToken, now } = asked;
   const record = runs.find((run) => run.occurrence === occurrence);
   if (record === undefined) throw notHolder(name, asked, undefined);
-  const isMine = record.leaseId === leaseId && (fencingToken === undefined || fencingToken === record.fencingToken);
+  const isMine = record.leaseId === leaseId && record.fencingToken === fencingToken;
   if (isMine && record.end === undefined) {
     const ended = { ...record, end: { outcome, at: now, ...(note !== undefined && { note }) } };
     return { record: ended, runs: runs.map((run) => (run === record ? ended : run)) };
   }
   if (isMine && record.end?.outcome === outcome) return { record, runs: undefined };
-  if (!isMine && outcome === 'failed' && hasFailed(record, leaseId, fencingToken)) return { record, runs: undefined };
+  if (outcome === 'failed' && record.failures.includes(failureOf(asked))) return { record, runs: undefined };
   throw notHolder(name, asked, record);
-}
-
-function hasFailed({ failures }: RunRecord, leaseId: string, fencingToken: number | undefined): boolean {
-  if (fencingToken !== undefined) return failures.includes(failureOf({ fencingToken, leaseId }));
-  return failures.some((failure) => failure.endsWith(` ${leaseId}`));
 }
 
 /** @returns the occurrences without this one @throws PosternError `not-found`, `conflict` while it runs */
@@ -136,12 +149,11 @@ function notHolder(
   { occurrence, fencingToken }: FinishAsked,
   record: RunRecord | undefined,
 ): PosternError {
-  const which = fencingToken === undefined ? '' : ` under the fencing token ${fencingToken}`;
   const now =
     record === undefined ? 'nothing is remembered of it' : `its last one is ${ordinal(record)}${endOf(record)}`;
   return new PosternError(
     'not-holder',
-    `This lease has no running attempt at the occurrence "${occurrence}" of "${name}"${which}: ${now}. Nothing was done.`,
+    `This lease has no running attempt at the occurrence "${occurrence}" of "${name}" under the fencing token ${fencingToken}: ${now}. Nothing was done.`,
     { members: { name, occurrence, ...(record !== undefined && { attempt: record.attempt }) } },
   );
 }

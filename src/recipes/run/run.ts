@@ -29,6 +29,12 @@ export interface RunRef {
 /** `open`: no attempt runs, and the next who asks gets one. */
 export type RunState = 'running' | 'done' | 'failed' | 'open';
 
+/**
+ * Which occurrence a start means: its id; or the last one, if that runs or was first started within so many ms, and
+ * otherwise a new one.
+ */
+export type WhichOccurrence = string | { readonly withinMs: number };
+
 /** What an attempt says of itself when it ends. */
 export type RunOutcome = 'done' | 'failed';
 
@@ -47,6 +53,8 @@ export interface RunRecord {
   readonly label: string;
   /** Epoch ms, on the ensemble's clock as far as the replica knew it; for humans. */
   readonly startedAt: number;
+  /** The same of its first attempt: starts that come soon after it may mean this occurrence (`decide.ts`). */
+  readonly firstStartedAt: number;
   /** With how it ended; without, it runs while its lease lives. */
   readonly end?: { readonly outcome: RunOutcome; readonly at: number; readonly note?: string };
   /** Earlier attempts that were finished as failed, so that a repeated finish is known: `<fencingToken> <leaseId>`. */

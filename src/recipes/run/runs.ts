@@ -33,12 +33,13 @@ import {
   type RunRecord,
   type RunRef,
   type RunView,
+  type WhichOccurrence,
 } from './run.js';
 
 export interface StartRun extends Awaited {
   readonly ref: RunRef;
   readonly lease: Lease;
-  readonly occurrence: string;
+  readonly which: WhichOccurrence;
   readonly maxAttempts: number;
   /** Tells two starters of one lease apart; empty for none. */
   readonly requestId: string;
@@ -59,7 +60,7 @@ export interface FinishRun extends Awaited {
   readonly occurrence: string;
   readonly outcome: RunOutcome;
   readonly note: string | undefined;
-  readonly fencingToken: number | undefined;
+  readonly fencingToken: number;
 }
 
 /** What was read, and where a write follows on it. */
@@ -103,10 +104,12 @@ export class Runs {
     const { metrics } = this.#context;
     /** A state that the observer still reports although it is outdated. */
     let outdated: string | undefined;
-    for (;;) {
-      const told = await this.#startNow(asked);
+    for (let { which } = asked; ;) {
+      const told = await this.#startNow({ ...asked, which });
+      // Whoever has begun to wait for an occurrence means that one, however long it takes.
+      which = told.record.occurrence;
       if (!told.started && told.state === 'running' && performance.now() < asked.waitUntil) {
-        outdated = await this.#untilEnded(asked, outdated);
+        outdated = await this.#untilEnded(asked, which, outdated);
         if (outdated !== undefined) continue;
       }
       const outcome = told.started ? (told.runs === undefined ? 'repeated' : 'started') : told.state;
@@ -152,7 +155,7 @@ export class Runs {
   }
 
   async #startNow(asked: StartRun): Promise<Start> {
-    const { ref, lease, occurrence, maxAttempts, requestId, deadline } = asked;
+    const { ref, lease, which, maxAttempts, requestId, deadline } = asked;
     const { leases } = this.#context;
     const now = await ensembleNow(this.#context, deadline);
     const starter = {
@@ -163,7 +166,7 @@ export class Runs {
     };
     const decide = (found: Found | undefined): StartDecision =>
       decideStart(ref.name, found ?? { runs: [], living: new Set() }, {
-        occurrence,
+        which,
         maxAttempts,
         starter,
         fencingToken: found?.mzxid ?? 0,
@@ -172,22 +175,23 @@ export class Runs {
       });
     const first = decide(await this.#find(ref, this.#context.control.until(deadline)));
     if (!first.started) return first;
-    const decided =
-      first.runs === undefined
-        ? first
-        : await this.#change('the start of the run', ref, asked, async (found, write) => {
-            if (found === undefined) return this.#make(ref, deadline);
-            const decision = decide(found);
-            if (decision.started && decision.runs !== undefined) await write(decision.runs, this.#lifeOf(lease));
-            return decision;
-          });
+    const decided = await this.#change('the start of the run', ref, asked, async (found, write) => {
+      if (found === undefined) return this.#make(ref, deadline);
+      const decision = decide(found);
+      // Also where the attempt is the caller's already: a finish that was given up is refused then (protocol C35).
+      if (decision.started) await write(decision.runs ?? found.runs, this.#lifeOf(lease));
+      return decision;
+    });
     if (!decided.started) return decided;
     return { ...decided, expiresAt: await orUnknown(leases.touch(lease, deadline)) };
   }
 
   /** @returns the ETag of the state in which the attempt does not run; undefined where the wait ended before */
-  async #untilEnded(asked: StartRun, outdated: string | undefined): Promise<string | undefined> {
-    const { ref, lease, occurrence, waitUntil, signal } = asked;
+  async #untilEnded(
+    { ref, lease, waitUntil, signal }: StartRun,
+    occurrence: string,
+    outdated: string | undefined,
+  ): Promise<string | undefined> {
     const isOver = ({ occurrences, etag }: RunView): boolean =>
       etag !== outdated &&
       occurrences.every(({ record, state }) => record.occurrence !== occurrence || state !== 'running');

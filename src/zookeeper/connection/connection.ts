@@ -18,7 +18,6 @@
  */
 import type { Socket } from 'node:net';
 import ConnectionManager from 'node-zookeeper-client/lib/ConnectionManager.js';
-import { ClientGoneError } from '../../errors.js';
 import { fullJitter, type Requester } from '../../time.js';
 import type { Server } from '../connect-string.js';
 import { HandshakeRefusedError, NoReplyError, SessionTimeoutError } from '../errors.js';
@@ -140,19 +139,17 @@ export class Connection extends ConnectionManager implements SocketOwner, Carrie
    * @param requester the client, if any: once it has gone, a write is not sent any more (`ClientGoneError`)
    */
   submit<T>(operation: Operation<T>, deadline: number, requester?: Requester): Promise<T> {
-    if (requester?.gone === true && operation.writes) return Promise.reject(new ClientGoneError(operation.name));
     if (!this.connected)
       return Promise.reject(new NoReplyError(operation.name, 'not-connected', false, this.#lastError));
     if (deadline <= performance.now()) return Promise.reject(new NoReplyError(operation.name, 'deadline', false));
-    return this.requests.send(operation, deadline);
+    return this.requests.send(operation, deadline, requester);
   }
 
   /**
    * Ends the session: everything it owns is gone when this resolves. Rejects with `NoReplyError` if the server could
    * not be told; then the session lives until its timeout (defect 17).
    */
-  closeSession(deadline: number, requester?: Requester): Promise<void> {
-    if (requester?.gone === true) return Promise.reject(new ClientGoneError('closeSession'));
+  closeSession(deadline: number): Promise<void> {
     return (this.#closing ??= this.#closeSession(deadline));
   }
 
@@ -301,7 +298,7 @@ export class Connection extends ConnectionManager implements SocketOwner, Carrie
     const { socket } = this;
     for (const operation of this.#listener.rearm?.(this.#replies.lastZxid) ?? []) {
       const xid = operation.opcode === OPCODE.setWatches ? XID_SET_WATCHES : undefined;
-      this.requests.send(operation, deadline, xid).catch((error: unknown) => {
+      this.requests.send(operation, deadline, undefined, xid).catch((error: unknown) => {
         this.#report(error);
         // Waiting for watches that are not set would be in vain: set them again on another connection.
         socket?.destroy(error instanceof Error ? error : undefined);

@@ -2,8 +2,11 @@
  * The requests of one connection that have no reply yet, in the order in which they were sent.
  *
  *   send ──▶ written at the end of this turn of the event loop ──▶ reply  (taken by its xid, first in, first out)
- *                                                              ├─▶ deadline: fails, and keeps its place
+ *        └─▶ withdrawn then: a write whose client has gone     ├─▶ deadline: fails, and keeps its place
  *                                                              └─▶ lost with the connection
+ *
+ * At the end of the turn, what had come when it began is known, also that clients have hung up: a replica that stood
+ * still reads that together with the answers of ZooKeeper by which it decides (protocol C35).
  *
  * A request fails with a `NoReplyError` that says whether it may have been applied, which is only possible once it was
  * written. So nothing else may write requests, and nothing is queued while there is no connection (defects 10 and 11).
@@ -13,7 +16,8 @@
  */
 import { randomInt } from 'node:crypto';
 import type { Socket } from 'node:net';
-import { PosternError } from '../../errors.js';
+import { ClientGoneError, PosternError } from '../../errors.js';
+import type { Requester } from '../../time.js';
 import { NoReplyError } from '../errors.js';
 import type { Operation } from '../operations.js';
 import type { Backlog } from './backlog.js';
@@ -39,6 +43,10 @@ export interface Pending {
   readonly reject: (error: Error) => void;
   readonly sentAt: number;
   readonly deadline: number;
+  /** Whose write it is; undefined for reads, and when it has been written. */
+  requester: Requester | undefined;
+  /** Undefined when it has been written. */
+  frame: Buffer | undefined;
   /** It has been written to a socket. */
   sent: boolean;
   /** Its promise was settled at its deadline, before the reply. */
@@ -84,9 +92,10 @@ export class Requests implements Swept, Flushed {
   /**
    * Sends one request. Resolves with the reply.
    * @param deadline on the monotonic clock
+   * @param requester the client, if any: if it has gone when this is to be written, it is not (`ClientGoneError`)
    * @param xid for requests that have a number of their own
    */
-  send<T>(operation: Operation<T>, deadline: number, xid = this.#nextXid()): Promise<T> {
+  send<T>(operation: Operation<T>, deadline: number, requester?: Requester, xid = this.#nextXid()): Promise<T> {
     const writer = new Writer().int(0).int(xid).int(operation.opcode);
     try {
       operation.encode(writer);
@@ -95,6 +104,7 @@ export class Requests implements Swept, Flushed {
       return Promise.reject(error instanceof Error ? error : new TypeError(String(error)));
     }
     if (writer.length - 4 > MAX_PACKET_BYTES) return Promise.reject(tooLarge(writer.length - 4));
+    const frame = writer.finishFrame();
     const sentAt = performance.now();
     this.#backlog?.sent(sentAt);
     return new Promise<T>((resolve, reject) => {
@@ -105,11 +115,13 @@ export class Requests implements Swept, Flushed {
         reject,
         sentAt,
         deadline,
+        requester: operation.writes ? requester : undefined,
+        frame,
         sent: false,
         settled: false,
       });
       deadlineSweep.add(this);
-      this.write(writer.finishFrame());
+      this.write(frame);
     });
   }
 
@@ -123,12 +135,22 @@ export class Requests implements Swept, Flushed {
 
   flush(): void {
     this.#flushScheduled = false;
-    const outgoing = this.#outgoing;
     const { socket } = this.#carrier;
-    if (socket?.writable !== true || outgoing.length === 0) return; // they fail when it closes, as not sent
+    if (socket?.writable !== true) return; // they fail when it closes, as not sent
+    let withdrawn: Set<Pending> | undefined;
+    for (let i = this.#unsentFrom; i < this.#pending.length; i += 1) {
+      const pending = this.#pending[i] as Pending;
+      if (pending.requester?.gone === true) (withdrawn ??= new Set()).add(pending);
+      else {
+        pending.sent = true;
+        pending.requester = pending.frame = undefined; // which entries that are done would keep in memory
+      }
+    }
+    if (withdrawn !== undefined) this.#withdraw(withdrawn);
+    this.#unsentFrom = this.#pending.length;
+    const outgoing = this.#outgoing;
+    if (outgoing.length === 0) return;
     this.#outgoing = [];
-    for (; this.#unsentFrom < this.#pending.length; this.#unsentFrom += 1)
-      (this.#pending[this.#unsentFrom] as Pending).sent = true;
     socket.write(outgoing.length === 1 ? (outgoing[0] as Buffer) : Buffer.concat(outgoing));
   }
 
@@ -174,6 +196,15 @@ export class Requests implements Swept, Flushed {
       const { name, writes } = pending.operation;
       pending.reject(new NoReplyError(name, 'connection-lost', pending.sent && writes, cause));
     }
+  }
+
+  #withdraw(withdrawn: ReadonlySet<Pending>): void {
+    const frames = new Set(Array.from(withdrawn, ({ frame }) => frame));
+    this.#outgoing = this.#outgoing.filter((frame) => !frames.has(frame));
+    this.#pending = this.#pending.slice(this.#head).filter((pending) => !withdrawn.has(pending));
+    this.#head = 0;
+    this.#backlog?.lost(withdrawn.size);
+    for (const { operation, reject } of withdrawn) reject(new ClientGoneError(operation.name));
   }
 
   #dropHead(): void {

@@ -66,6 +66,15 @@ describe('the lead', { timeout: LONG_MS }, () => {
     expect(await untilLeads(other)).toBeGreaterThan(token);
   });
 
+  it('is stood for again when the program was started anew, however seldom it is asked how it is', async () => {
+    await using one = await start('--elect', 'again', '--health-interval', '1h');
+    const token = await untilLeads(one);
+    await one.killProgram();
+    await eventually('it does not lead', async () => (await one.leads()) === undefined);
+    await one.startProgram();
+    expect(await untilLeads(one)).toBeGreaterThan(token);
+  });
+
   it('is not stood for before the program is well', async () => {
     await using pod = await start('--elect', 'early', '--health', '{program}/not-there');
     const health = async (): Promise<unknown> => (await pod.ask('/me')).body.health;

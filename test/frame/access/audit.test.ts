@@ -6,8 +6,8 @@ import { randomBytes } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { openApi } from '../../../src/http/contract/openapi.js';
 import { makeApiKeys, type KeyedClient } from '../../support/http/api-keys.js';
-import type { LeaseHandle } from '../../support/http/client.js';
 import { runLog } from '../../support/run-log.js';
+import { Witness } from '../../support/scene.js';
 import { startPair } from '../../support/start-gateway.js';
 
 /** An operation that needs the scope `admin`, as it is asked for, and what the line says of it beside who and when. */
@@ -19,10 +19,21 @@ interface Act {
 }
 
 /** What stands in a body or a query, not in a path. */
-const ASKED_MEMBERS = ['graceMs', 'reason', 'to', 'force', 'occurrence'];
+const ASKED_MEMBERS = ['candidateId', 'graceMs', 'reason', 'to', 'force', 'occurrence', 'node', 'version'];
+
+/** The lines of all kinds, and what somebody may have left in them. */
+const LINES = { Lock: 'locks', ReadWriteLock: 'rwlocks', Semaphore: 'semaphores', Election: 'elections' };
+const LEFT_OVER = 'left-lock-0000000000';
+
+interface Prepared {
+  leaseId: string;
+  transactionId: string;
+  candidateId: string;
+  messageId: string;
+}
 
 /** By operation. */
-function actsOn(leaseId: string, transactionId: string): Record<string, Act> {
+function actsOn({ leaseId, transactionId, candidateId, messageId }: Prepared): Record<string, Act> {
   const asked = { reason: 'noon', graceMs: 60_000 };
   return {
     listLeases: { method: 'GET', path: '/v1/leases', says: { kind: 'lease' } },
@@ -51,20 +62,15 @@ function actsOn(leaseId: string, transactionId: string): Record<string, Act> {
       body: asked,
       says: { kind: 'election', ...asked },
     },
+    transferElection: transferTo({ candidateId, ...asked }),
+    ...actsOnNodes(),
     abortTransaction: {
       method: 'POST',
       path: `/v1/transactions/${transactionId}/abort`,
       body: { reason: 'noon' },
       says: { kind: 'transaction', name: transactionId, reason: 'noon' },
     },
-    redriveQueue: {
-      method: 'POST',
-      path: '/v1/queues/dead/redrive',
-      body: { to: 'full' },
-      says: { name: 'dead', to: 'full' },
-    },
-    purgeQueue: { method: 'POST', path: '/v1/queues/full/purge', says: { kind: 'queue', name: 'full' } },
-    deleteQueue: { method: 'DELETE', path: '/v1/queues/full?force=true', says: { name: 'full', force: true } },
+    ...actsOnQueues(messageId),
     forgetRun: {
       method: 'POST',
       path: '/v1/runs/report/forget',
@@ -79,27 +85,74 @@ function actsOn(leaseId: string, transactionId: string): Record<string, Act> {
   };
 }
 
+function transferTo(body: Record<string, unknown>): Act {
+  return { method: 'POST', path: '/v1/elections/held/transfer', body, says: { kind: 'election', ...body } };
+}
+
+function actsOnQueues(messageId: string): Record<string, Act> {
+  return {
+    removeMessage: {
+      method: 'DELETE',
+      path: `/v1/queues/full/messages/${messageId}`,
+      says: { kind: 'queue', name: 'full', id: messageId },
+    },
+    redriveQueue: {
+      method: 'POST',
+      path: '/v1/queues/dead/redrive',
+      body: { to: 'full' },
+      says: { name: 'dead', to: 'full' },
+    },
+    pauseQueue: { method: 'POST', path: '/v1/queues/full/pause', says: { kind: 'queue', name: 'full' } },
+    resumeQueue: { method: 'POST', path: '/v1/queues/full/resume', says: { kind: 'queue', name: 'full' } },
+    purgeQueue: { method: 'POST', path: '/v1/queues/full/purge', says: { kind: 'queue', name: 'full' } },
+    deleteQueue: { method: 'DELETE', path: '/v1/queues/full?force=true', says: { name: 'full', force: true } },
+  };
+}
+
+function actsOnNodes(): Record<string, Act> {
+  const asked = { node: LEFT_OVER, version: 0, reason: 'noon' };
+  return Object.fromEntries(
+    Object.entries(LINES).flatMap(([kind, path]) => [
+      [`list${kind}Nodes`, { method: 'GET', path: `/v1/${path}/left/nodes`, says: { name: 'left' } }],
+      [
+        `break${kind}`,
+        { method: 'POST', path: `/v1/${path}/left/break`, body: asked, says: { name: 'left', ...asked } },
+      ],
+    ]),
+  );
+}
+
 /** Does what the acts are about. */
-async function prepare(ops: KeyedClient, worker: KeyedClient): Promise<{ lease: LeaseHandle; transactionId: string }> {
+async function prepare(ops: KeyedClient, worker: KeyedClient): Promise<Prepared> {
   const lease = await worker.createLease();
   for (const path of ['locks/held', 'rwlocks/held', 'semaphores/held']) {
     const body = { ...(path.startsWith('rw') && { mode: 'write' }), ...(path.startsWith('sem') && { limit: 1 }) };
     await worker.expect(200, 'POST', `/v1/${path}/acquire`, { body, leaseToken: lease.leaseToken });
   }
-  await worker.expect(200, 'POST', '/v1/elections/held/campaign', { body: {}, leaseToken: lease.leaseToken });
+  const { candidateId } = (await worker.expect(200, 'POST', '/v1/elections/held/campaign', {
+    body: {},
+    leaseToken: lease.leaseToken,
+  })) as { candidateId: string };
   const { transactionId } = (await ops.expect(201, 'POST', '/v1/transactions', {
     body: { participants: ['p'], deadlineMs: 60_000 },
   })) as { transactionId: string };
-  for (const queue of ['full', 'dead'])
-    await worker.expect(201, 'POST', `/v1/queues/${queue}/messages`, { body: { messages: [{ body: 1 }] } });
+  const [messageId = ''] = await Promise.all(
+    ['full', 'dead'].map(async (queue) => {
+      const call = { body: { messages: [{ body: 1 }] } };
+      const { items } = (await worker.expect(201, 'POST', `/v1/queues/${queue}/messages`, call)) as {
+        items: { id: string }[];
+      };
+      return items[0]?.id ?? '';
+    }),
+  );
 
   const attempt = { body: { occurrence: 'noon' }, leaseToken: lease.leaseToken };
-  await worker.expect(200, 'POST', '/v1/runs/report/start', attempt);
+  const { fencingToken } = await worker.expect(200, 'POST', '/v1/runs/report/start', attempt);
   await worker.expect(200, 'POST', '/v1/runs/report/finish', {
     ...attempt,
-    body: { ...attempt.body, outcome: 'done' },
+    body: { ...attempt.body, outcome: 'done', fencingToken },
   });
-  return { lease, transactionId };
+  return { leaseId: lease.leaseId, transactionId, candidateId, messageId };
 }
 
 test('an administrative act is one line in the log, allowed or refused', async () => {
@@ -108,8 +161,13 @@ test('an administrative act is one line in the log, allowed or refused', async (
   await using pair = await startPair({ settings: { POSTERN_AUTH_FILE: keys.file, POSTERN_LOG_LEVEL: 'warn' } });
   await using ops = keys.as('ops', pair.a.url);
   await using worker = keys.as('worker', pair.b.url);
-  const { lease, transactionId } = await prepare(ops, worker);
-  const acts = actsOn(lease.leaseId, transactionId);
+  await using witness = await Witness.start(pair.root);
+  for (const path of Object.values(LINES)) {
+    const directory = `${witness.layout.namespace('default')}/${path}/left`;
+    await witness.control.ensurePath(directory);
+    await witness.control.create(`${directory}/${LEFT_OVER}`);
+  }
+  const acts = actsOn(await prepare(ops, worker));
   const administrative = openApi().operations.filter(({ source }) =>
     /Scope: [^.]*`admin`/.test(source.description ?? ''),
   );

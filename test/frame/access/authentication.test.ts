@@ -192,6 +192,9 @@ describe('POSTERN_CORS_ORIGINS', () => {
   });
 });
 
+/** Of a page that the operator has named. */
+const PAGE = 'https://ops.example';
+
 describe('with API keys', () => {
   const keys = {
     keys: [
@@ -207,7 +210,8 @@ describe('with API keys', () => {
   };
   let frame: Frame;
   beforeAll(async () => {
-    frame = await startFrame({ routes, config: { authFile: writeKeys('matrix.json', keys) } });
+    const config = { authFile: writeKeys('matrix.json', keys), corsOrigins: [PAGE] };
+    frame = await startFrame({ routes, config });
   });
   afterAll(() => frame[Symbol.asyncDispose]());
 
@@ -250,6 +254,23 @@ describe('with API keys', () => {
         kind: 'lock',
         namespace: namespace ?? 'default',
       });
+  });
+
+  const basic = `Basic ${Buffer.from('anybody:ci-key').toString('base64')}`;
+  // A browser that was once given a password sends it by itself, whichever page asks.
+  it.each([
+    ['a page elsewhere', 403, { Origin: 'https://evil.example' }],
+    ['a page without an origin', 403, { Origin: 'null' }],
+    ['a form or an image in a page elsewhere', 403, { 'Sec-Fetch-Site': 'cross-site', 'Sec-Fetch-Mode': 'no-cors' }],
+    ['no page', 200, {}],
+    ['a page that the operator named', 200, { Origin: PAGE }],
+  ])('a password from %s is answered with %i', async (_what, status, headers: Record<string, string>) => {
+    const answer = (Authorization: string): ReturnType<typeof send> =>
+      send(frame.url, 'post', '/v1/locks/a/acquire', (test) =>
+        test.set({ Authorization, Namespace: 'prod', 'Content-Type': 'application/json', ...headers }).send({}),
+      );
+    expect(await answer(basic)).toMatchObject({ status, ...(status === 403 && { body: { code: 'forbidden' } }) });
+    expect(await answer('Bearer ci-key')).toMatchObject({ status: 200 });
   });
 
   it('scopes are per kind', async () => {

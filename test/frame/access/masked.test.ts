@@ -18,6 +18,9 @@ it.each([
 it('the credential of the request is not logged, whatever it looks like', () => {
   const request = { headers: { authorization: `Bearer  ${KEY}` } };
   expect(masked(`because ${KEY} said so`, request)).toBe('because … said so');
+  const basic = { headers: { authorization: `Basic ${Buffer.from(`user:${KEY}`).toString('base64')}` } };
+  expect(masked(`because ${KEY} said so`, basic)).toBe('because … said so');
+  expect(masked(`because ${basic.headers.authorization.slice(6)} said so`, basic)).toBe('because … said so');
   expect(masked(`because ${KEY} said so`, NOBODY)).toBe(`because ${KEY} said so`);
 });
 

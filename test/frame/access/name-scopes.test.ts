@@ -37,6 +37,7 @@ beforeAll(async () => {
       },
     },
     'locks-only': { default: { lock: ALL, rwlock: ALL, semaphore: ALL, lease: ['read'] } },
+    'elections-only': { default: { election: ALL, lease: ['read'] } },
     root: '*',
   });
   pair = await startPair({ settings: { POSTERN_AUTH_FILE: keys.file } });
@@ -342,6 +343,15 @@ it('a lock and its lease in one request need the scope for leases too, and nothi
     const { holders } = (await root.expect(200, 'GET', `/v1/${kind}s/mine.one-call`)) as { holders: unknown[] };
     expect(holders).toEqual([]);
   }
+});
+
+it('a candidacy and its lease in one request need the scope for leases too', async () => {
+  await using client = keys.as('elections-only', pair.a.url);
+  const body = { lease: { ttlMs: 10_000 }, requestId: randomBytes(16).toString('hex') };
+  const refused = await client.call('POST', '/v1/elections/mine.one-call/campaign', { body });
+  expect([refused.status, refused.body]).toMatchObject([403, { scope: 'use', kind: 'lease', outcome: 'not-applied' }]);
+  const { leader } = (await root.expect(200, 'GET', '/v1/elections/mine.one-call')) as { leader: unknown };
+  expect(leader).toBeNull();
 });
 
 /** What an acquire needs beside its name. */

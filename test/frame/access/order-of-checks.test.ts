@@ -116,12 +116,13 @@ it('reads no more of a body than any that means something has, where the contrac
     'pushRawMessage',
     'putConfig',
     'writeConfig',
+    'writeTerraformState',
   ]);
   const bounded = openApi().operations.filter(({ maxBodyBytes }) => Number.isFinite(maxBodyBytes));
   for (const operation of bounded) {
     const reply = await mine.call(operation.method, pathOf(operation, 'mine'), {
       body: ' '.repeat(operation.maxBodyBytes + 1),
-      headers: { 'lease-token': 'v1.none' },
+      headers: { 'lease-token': 'v1.none', 'fleet-lock-protocol': 'true' },
     });
     expect([operation.operationId, reply.status]).toEqual([operation.operationId, 413]);
     expect(reply.body).toMatchObject({ code: 'too-large', maxBytes: operation.maxBodyBytes });

@@ -16,7 +16,7 @@ const PATHS = [
   '/openapi.json',
 ];
 const DECODE = { br: brotliDecompressSync, gzip: gunzipSync };
-const COMPRESSED_MAX = 50_000;
+const COMPRESSED_MAX = 75_000;
 
 let frame: Frame;
 beforeAll(async () => (frame = await startFrame()));

@@ -22,7 +22,8 @@ describe.each(Object.entries(VALUES))('%s', (name, value) => {
   it.each(untaken.map((operation) => [operation.operationId, operation] as const))(
     'is refused by %s, which does not take it',
     async (_, { method, template }) => {
-      const headers = { [name]: value, 'lease-token': 'lt1.x', 'content-type': 'application/json' };
+      const required = { 'lease-token': 'lt1.x', 'fleet-lock-protocol': 'true', 'content-type': 'application/json' };
+      const headers = { ...required, [name]: value };
       const reply = await request(frame.url + pathOf(template), { method, headers });
       const body = (await reply.body.json()) as Record<string, unknown>;
       expect(body).toMatchObject({ status: 422, code: 'invalid', field: name, in: 'header', outcome: 'not-applied' });

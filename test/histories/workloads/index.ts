@@ -8,7 +8,11 @@ import { doubleBarrier } from './double-barrier.js';
 import { election } from './election.js';
 import { group } from './group.js';
 import { lock } from './lock.js';
+import { messages } from './messages.js';
+import { pool } from './pool.js';
 import { queue } from './queue.js';
+import { reservation } from './reservation.js';
+import { run } from './run.js';
 import { rwlock } from './rwlock.js';
 import { semaphore } from './semaphore.js';
 import { transaction } from './transaction.js';
@@ -18,13 +22,17 @@ export const workloads: Readonly<Record<string, Workload<unknown, unknown>>> = {
   counter,
   config,
   lock,
+  reservation,
   rwlock,
   semaphore,
+  pool,
   election,
   queue,
   claims,
   barrier,
   'double-barrier': doubleBarrier,
   group,
+  messages,
   transaction,
+  run,
 };

@@ -41,6 +41,8 @@ export interface LineKind {
   readonly limit: number;
   /** See `HoldRules`. */
   readonly leadsUntold?: boolean;
+  /** Where somebody has to say first what there is: what is put. Such things have no tokens to check. */
+  readonly definition?: Record<string, unknown>;
   readonly acquire: 'acquire' | 'campaign';
   readonly release: 'release' | 'resign';
   /** In answers and in releases. */
@@ -50,6 +52,8 @@ export interface LineKind {
   /** What excludes everybody else. */
   readonly whole: Shape;
   readonly tokens: (view: unknown) => number[];
+  /** What a grant gives, of which nobody else has anything. */
+  readonly members?: (answer: Record<string, unknown>) => string[];
 }
 
 type Line = Recorder<LineInput, LineOutput>;
@@ -76,6 +80,8 @@ class LineClient {
   #lease: ClientLease | undefined;
   #hold: Hold | undefined;
   #holds = 0;
+  /** The last object that this client has defined. */
+  #defined: string | undefined;
 
   constructor(
     readonly line: LineKind,
@@ -104,7 +110,7 @@ class LineClient {
     if (hold.state === 'asked') return choice < 0.75 ? this.#acquire(lease, hold) : this.#release(lease, hold);
     if (choice < 0.5) return this.#release(lease, hold);
     if (choice < 0.65) return this.#acquire(lease, hold);
-    return choice < 0.8 ? this.#check(hold) : this.#show(hold.object);
+    return choice < 0.8 && this.line.definition === undefined ? this.#check(hold) : this.#show(hold.object);
   }
 
   #next({ name }: ClientLease): Hold {
@@ -116,6 +122,7 @@ class LineClient {
   async #acquire(lease: ClientLease, hold: Hold, waitMs = this.#someWait()): Promise<void> {
     const { object, by, requestId, shape } = hold;
     const { body, ...rest } = shape;
+    if (!(await this.#define(object))) return;
     lease.useOn(object);
     const keepPlace = this.scene.random() < 0.3;
     let refused = false;
@@ -132,7 +139,8 @@ class LineClient {
         return refused ? { refused: true } : undefined;
       }
       hold.id = String(answer[this.line.id]);
-      return { token: answer['fencingToken'] as number };
+      const members = this.line.members?.(answer);
+      return { token: answer['fencingToken'] as number, ...(members && { members }) };
     });
     if (refused) this.#hold = undefined;
     if (output !== undefined && 'token' in output) {
@@ -153,7 +161,18 @@ class LineClient {
     if (output !== undefined) this.#hold = undefined;
   }
 
+  /** @returns whether there is something to be asked for */
+  async #define(object: string): Promise<boolean> {
+    const { definition: body, collection } = this.line;
+    if (body === undefined || this.#defined === object) return true;
+    const reply = await ask(this.scene.replica(), 'PUT', `${collection}/${object}`, { body });
+    if (reply === undefined || expected(reply, [200, 201, 409, 503]).status >= 409) return false;
+    this.#defined = object;
+    return true;
+  }
+
   async #show(object: string): Promise<void> {
+    if (!(await this.#define(object))) return;
     await this.history.record(object, this.client, { do: 'show' }, async () => {
       const reply = await ask(this.scene.replica(), 'GET', `${this.line.collection}/${object}`);
       return reply && { tokens: this.line.tokens(expected(reply, [200]).body) };

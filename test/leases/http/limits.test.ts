@@ -51,6 +51,26 @@ describe('the holds of one lease', () => {
     expect(await replica.metric('postern_limit_refusals_total', { limit: 'holds' })).toBeGreaterThanOrEqual(4);
   });
 
+  it('are also the members of pools, and places in their lines', async () => {
+    await using replica = await startReplica({ settings: FEW });
+    const lease = await replica.createLease({ ttlMs: TTL_MS });
+    await replica.expect(201, 'PUT', '/v1/pools/p', { body: { of: 9 } });
+    const members = (requestId: string): Promise<Reply> =>
+      replica.call('POST', '/v1/pools/p/acquire', { ...lease, body: { count: 3, requestId } });
+    expect((await members('one')).status).toBe(200);
+    expect(await members('two')).toMatchObject(TOO_MANY_HOLDS);
+    await eventually('its place is given up', async () => {
+      const pool = (await replica.call('GET', '/v1/pools/p')).body as { waiterCount: number };
+      return pool.waiterCount === 0;
+    });
+    await replica.hold('a', lease);
+    await replica.hold('b', lease);
+    expect(await replica.acquire('c', lease)).toMatchObject(TOO_MANY_HOLDS);
+    expect(await members('two')).toMatchObject(TOO_MANY_HOLDS);
+    expect((await members('one')).body).toMatchObject({ alreadyHeld: true });
+    expect((await replica.call('GET', '/v1/pools/p')).body).toMatchObject({ heldCount: 3, waiterCount: 0 });
+  });
+
   it('do not keep a repeated request from what the first one got', async () => {
     await using pair = await startPair({ settings: FEW });
     const lease = await pair.a.createLease({ ttlMs: TTL_MS });

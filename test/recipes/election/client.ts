@@ -30,6 +30,10 @@ export function speak(
   return replica.call('POST', `/v1/elections/${name}/${verb}`, { body, leaseToken: lease.leaseToken });
 }
 
+export function transfer(replica: Client, name: string, body: Record<string, unknown>): Promise<Reply> {
+  return replica.call('POST', `/v1/elections/${name}/transfer`, { body });
+}
+
 export function electionOf(replica: Client, name: string): Promise<ShownElection> {
   return replica.expect(200, 'GET', `/v1/elections/${name}`) as Promise<ShownElection>;
 }

@@ -72,3 +72,38 @@ export async function joinAsForeigner(
   await control.ensurePath(directory);
   return control.create(`${directory}/${member}`, Buffer.from(payload), { mode: 'ephemeral' });
 }
+
+export interface ShownMessage {
+  number: number;
+  by: string;
+  at: string;
+  body: unknown;
+}
+
+export interface MessagePage {
+  messages: ShownMessage[];
+  cursor: number;
+  missed: boolean;
+}
+
+/** Posts, and fails the test when that is refused. @returns the number */
+export async function post(replica: Client, group: string, body: unknown, requestId?: string): Promise<number> {
+  const request = { body, ...(requestId !== undefined && { requestId }) };
+  const reply = await replica.call('POST', `/v1/groups/${group}/messages`, { body: request });
+  if (reply.status !== 201) throw new Error(`not posted: ${reply.status} ${JSON.stringify(reply.body)}`);
+  return (reply.body as { number: number }).number;
+}
+
+/** @param query such as `after=7&waitMs=1000` */
+export function messagesOf(replica: Client, group: string, query = ''): Promise<MessagePage> {
+  return replica.expect(200, 'GET', `/v1/groups/${group}/messages?${query}`) as Promise<MessagePage>;
+}
+
+/** The cursor of somebody who begins now. */
+export async function cursorOf(replica: Client, group: string): Promise<number> {
+  return (await messagesOf(replica, group)).cursor;
+}
+
+export function bodiesOf({ messages }: Pick<MessagePage, 'messages'>): unknown[] {
+  return messages.map(({ body }) => body);
+}

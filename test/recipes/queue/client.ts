@@ -41,6 +41,7 @@ export interface ShownQueue {
   delayed: number;
   oldestEnqueuedAt: string | null;
   consumersWaiting: number;
+  paused: boolean;
   config: Record<string, unknown>;
 }
 

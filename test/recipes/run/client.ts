@@ -5,11 +5,13 @@ export const NAME = 'report';
 
 export interface Started {
   started: true;
+  occurrence: string;
   attempt: number;
   fencingToken: number;
 }
 export interface Refused {
   started: false;
+  occurrence: string;
   state: 'running' | 'done' | 'failed';
   attempt: number;
   by: { leaseId: string };
@@ -27,6 +29,10 @@ export interface ShownOccurrence {
 
 type Token = Pick<LeaseHandle, 'leaseToken'>;
 
+/** The fencing token that a lease was last told of an occurrence. */
+const told = new Map<string, number>();
+const keyOf = ({ leaseToken }: Token, occurrence: string): string => `${occurrence} ${leaseToken}`;
+
 export function leaseFor(replica: Client): Promise<LeaseHandle> {
   return replica.createLease({ ttlMs: 20_000 });
 }
@@ -41,30 +47,33 @@ export function call(
 }
 
 /** Starts, and fails the test when the answer is a problem. */
-export function start(
+export async function start(
   replica: Client,
-  { leaseToken }: Token,
-  occurrence: string,
+  lease: Token,
+  which: string | { withinMs: number },
   body: Record<string, unknown> = {},
 ): Promise<Told> {
-  return replica.expect(200, 'POST', `/v1/runs/${NAME}/start`, {
-    leaseToken,
-    body: { occurrence, ...body },
-  }) as Promise<Told>;
+  const answer = (await replica.expect(200, 'POST', `/v1/runs/${NAME}/start`, {
+    leaseToken: lease.leaseToken,
+    body: { ...(typeof which === 'string' ? { occurrence: which } : which), ...body },
+  })) as unknown as Told;
+  if (answer.started) told.set(keyOf(lease, answer.occurrence), answer.fencingToken);
+  return answer;
 }
 
 /** Starts, and fails the test when that is refused. */
 export async function started(
   replica: Client,
   lease: Token,
-  occurrence: string,
+  which: string | { withinMs: number },
   body: Record<string, unknown> = {},
 ): Promise<Started> {
-  const told = await start(replica, lease, occurrence, body);
-  if (!told.started) throw new Error(`not started: ${JSON.stringify(told)}`);
-  return told;
+  const answer = await start(replica, lease, which, body);
+  if (!answer.started) throw new Error(`not started: ${JSON.stringify(answer)}`);
+  return answer;
 }
 
+/** Finishes the attempt that the lease was told of last, unless `body` says another fencing token. */
 export function finish(
   replica: Client,
   lease: Token,
@@ -72,7 +81,8 @@ export function finish(
   outcome: 'done' | 'failed' = 'done',
   body: Record<string, unknown> = {},
 ): Promise<Reply> {
-  return call(replica, 'finish', lease, { occurrence, outcome, ...body });
+  const fencingToken = told.get(keyOf(lease, occurrence)) ?? 1;
+  return call(replica, 'finish', lease, { occurrence, outcome, fencingToken, ...body });
 }
 
 /** Newest first. */

@@ -32,9 +32,8 @@ export const MUTATIONS: readonly Mutation[] = [
     edits: [
       {
         file: 'recipes/line/waiter.ts',
-        find: `const written = await grant(this.#context, this.#line, this.place, bounds.hardDeadline);
-    return written === 'written' ? 'granted' : written;`,
-        replace: `return 'granted';`,
+        find: `? await grant(this.#context, line, this.place, hardDeadline)`,
+        replace: `? 'written'`,
       },
     ],
     faults: 'kill-replica,stop-clients',
@@ -155,6 +154,86 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
     faults: 'stop-clients',
     kinds: 'lock',
+  },
+  {
+    name: 'message-read-behind',
+    sentence: 'The messages behind a cursor are read as the server at hand knows them (C61).',
+    edits: [
+      {
+        file: 'recipes/group/messages/read.ts',
+        find: `isFresh ? await zk.fresh(() => readLog(zk, ref)) : await readLog(zk, ref);`,
+        replace: `await readLog(zk, ref);
+    isFresh = true;`,
+      },
+    ],
+    faults: 'lag',
+    kinds: 'messages',
+    calm: true,
+  },
+  {
+    name: 'message-sent-again',
+    sentence: 'A message whose transaction was not answered is not looked for under its number (C60).',
+    edits: [
+      {
+        file: 'recipes/group/messages/post.ts',
+        find: `if (await this.#isMine(lost)) return`,
+        replace: `if ((await this.#isMine(lost)) && lost < 0) return`,
+      },
+    ],
+    faults: 'cut-frame,reconnect-storm',
+    kinds: 'messages',
+  },
+  {
+    name: 'two-attempts-at-once',
+    sentence: 'A start is written whatever has been written since it read (C48).',
+    edits: [
+      {
+        file: 'recipes/run/runs.ts',
+        find: `version: found?.version ?? 0,`,
+        replace: `version: found === undefined ? 0 : -1,`,
+      },
+    ],
+    faults: 'delay,takeover',
+    kinds: 'run',
+  },
+  {
+    name: 'attempt-over-while-its-lease-lives',
+    sentence: 'A start takes an attempt for lost although its lease lives (C48).',
+    edits: [
+      {
+        file: 'recipes/run/decide.ts',
+        find: `const state = stateOf(before, living.has(before.leaseId));`,
+        replace: `const state = stateOf(before, living.has(before.guid));`,
+      },
+    ],
+    faults: 'takeover',
+    kinds: 'run',
+  },
+  {
+    name: 'freed-by-its-timer',
+    sentence: 'A reservation is freed when a timer of a replica says so, whatever its record says by then (C57).',
+    edits: [
+      {
+        file: 'recipes/reservation/free.ts',
+        find: `if (wait > 0) return wait;`,
+        replace: `if (wait === Infinity) return wait;`,
+      },
+    ],
+    faults: 'lag,delay',
+    kinds: 'reservation',
+  },
+  {
+    name: 'one-member-twice',
+    sentence: 'The node of a held member is named after its hold as well, so that two of one member can exist (C63).',
+    edits: [
+      {
+        file: 'recipes/pool/assign.ts',
+        find: `{ type: 'create', path, data: encodeHold(hold), mode: 'ephemeral' },`,
+        replace: `{ type: 'create', path: path + ':' + hold.fencingToken, data: encodeHold(hold), mode: 'ephemeral' },`,
+      },
+    ],
+    faults: 'kill-replica',
+    kinds: 'pool',
   },
 ];
 

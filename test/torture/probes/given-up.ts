@@ -108,14 +108,20 @@ export class GivenUp {
   async #turn(subject: Subject, turn: Turn): Promise<void> {
     const { complain, isOver, random } = this.options;
     const within = GIVEN_UP_WITHIN_MS[below(GIVEN_UP_WITHIN_MS.length, random)] as number;
+    const askedAt = now();
     const signal = AbortSignal.timeout(1 + below(within, random));
     const reply = await subject.ask(someReplica(this.options), turn, signal).catch(() => undefined);
+    const endedAt = now();
     if (reply === undefined) this.tried += 1;
     if (!(await this.#undo(subject, turn))) return;
+    const undoneAt = now();
     for (const until = now() + WATCHED_MS; now() < until && !isOver(); await passed(LOOK_EVERY_MS)) {
       const seen = await subject.look(someReplica(this.options), turn).catch(() => undefined);
       if (seen?.status === 200 && subject.isBack(seen.body, turn))
-        return complain(`${subject.kind} ${turn.name}: what was given up was done after it had been undone`);
+        return complain(
+          `${subject.kind} ${turn.name}: what was given up was done after it had been undone ` +
+            `(asked at ${askedAt}, ${reply === undefined ? 'given up' : 'answered'} at ${endedAt}, undone before ${undoneAt}, seen before ${now()})`,
+        );
     }
   }
 

@@ -2,6 +2,7 @@
 import type { Client } from '../../support/http/client.js';
 import { randomFrom, seedOf } from '../../support/random.js';
 import { GivenUp } from './given-up.js';
+import { Hearsay } from './hearsay.js';
 import { Keeper } from './keeper.js';
 import { LateAcks } from './late-acks.js';
 import type { Surroundings } from './party.js';
@@ -35,6 +36,8 @@ interface Prober {
   run(): Promise<void>;
 }
 
+const tried = (prober: { readonly tried: number }): string => `${prober.tried} tried`;
+
 /** @param kinds of recipes that are worked on: what looks for something of another kind is left out */
 export function startProbes(kinds: readonly string[], options: ProbeOptions): Probe[] {
   const { complain, disturbedSince, disturbedBeyondOneServer } = options;
@@ -56,12 +59,7 @@ export function startProbes(kinds: readonly string[], options: ProbeOptions): Pr
       (around) => new Relay({ lock, disturbedSince, ...around }),
       ({ judged, slowestMs }) => `${judged} hand-overs in peace, the slowest after ${Math.round(slowestMs)} ms`,
     );
-  const givenUp = (name: string): Probe =>
-    start(
-      name,
-      (around) => new GivenUp({ name, ...around }),
-      ({ tried }) => `${tried} tried`,
-    );
+  const givenUp = (name: string): Probe => start<GivenUp>(name, (around) => new GivenUp({ name, ...around }), tried);
   const probes = [
     start(
       'keeper',
@@ -73,19 +71,11 @@ export function startProbes(kinds: readonly string[], options: ProbeOptions): Pr
   if (kinds.includes('lock'))
     probes.push(
       ...several('relay', RELAYS).map(relay),
-      start(
-        'pursuit',
-        (around) => new Pursuit({ lock: 'pursuit', ...around }),
-        ({ tried }) => `${tried} tried`,
-      ),
+      start<Pursuit>('pursuit', (around) => new Pursuit({ lock: 'pursuit', ...around }), tried),
     );
   if (kinds.includes('claims'))
-    probes.push(
-      start(
-        'late-acks',
-        (around) => new LateAcks({ queue: 'late-acks', ...around }),
-        ({ tried }) => `${tried} tried`,
-      ),
-    );
+    probes.push(start<LateAcks>('late-acks', (around) => new LateAcks({ queue: 'late-acks', ...around }), tried));
+  if (kinds.includes('messages'))
+    probes.push(start<Hearsay>('hearsay', (around) => new Hearsay({ group: 'hearsay', ...around }), tried));
   return probes;
 }

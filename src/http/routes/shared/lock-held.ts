@@ -6,17 +6,18 @@ import type { AcquireLine } from '../../../recipes/line/request.js';
 import { instant } from '../../../time.js';
 
 const KINDS: Record<AcquireLine['kind'], string> = {
+  pool: 'Pool',
   lock: 'Lock',
   rwlock: 'Read-write lock',
   semaphore: 'Semaphore',
   election: 'Election',
 };
 
-/** @param own the hold of the lease that asks */
+/** @param own the leaseId of the lease that asks, if it asks for one */
 export function lockHeld(
   { kind, name }: Pick<AcquireLine, 'kind' | 'name'>,
   { holder, next, position, lockedUntil }: NotGranted,
-  own: string,
+  own = '',
 ): PosternError {
   const members = {
     name,
@@ -29,6 +30,7 @@ export function lockHeld(
             label: holder.external ? null : holder.label,
             since: instant(holder.since),
             fencingToken: holder.fencingToken,
+            ...reservedBy(holder),
           },
         }),
     ...(next === undefined ? {} : { next: { leaseId: next.leaseId, label: next.label } }),
@@ -63,8 +65,16 @@ function whatHinders(
   return `${KINDS[kind]} "${name}" is held${who}, and it did not become free in time.`;
 }
 
-function leaseOf({ external, leaseId, label }: ContenderView, own: string): string {
+/** Its lease has ended, and does not matter. */
+function reservedBy({ reservation }: ContenderView): Record<string, unknown> {
+  if (reservation?.until === undefined) return {};
+  return { leaseId: null, owner: reservation.owner, reservedUntil: instant(reservation.until) };
+}
+
+function leaseOf({ external, leaseId, label, reservation }: ContenderView, own: string): string {
   if (external) return 'a client other than Postern';
+  if (reservation?.until !== undefined)
+    return `a reservation of "${reservation.owner}" until ${instant(reservation.until)}`;
   if (leaseId === own) return 'your own lease, under another requestId';
   return `lease ${leaseId}${label === '' ? '' : ` ("${label}")`}`;
 }

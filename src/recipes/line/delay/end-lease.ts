@@ -19,19 +19,32 @@ import { DELAYED_KINDS } from '../../../leases/layout.js';
 import type { Lease } from '../../../leases/lease.js';
 import type { Awaited } from '../../../time.js';
 import type { BoundClient } from '../../../zookeeper/bound.js';
-import { isReason, orUnknown, unless } from '../../../zookeeper/errors.js';
+import { isReason, orUnknown } from '../../../zookeeper/errors.js';
 import { parentOf } from '../../../zookeeper/paths.js';
 import type { Coordination } from '../../coordination.js';
 import { delayOf, deleteWithMark } from './mark.js';
 
 const RELEASES_AT_ONCE = 64;
 
+/**
+ * What else is released before, on the lease's session, because it leaves marks behind.
+ * @param onRelease to be called before a release is sent
+ */
+export type ReleaseFirst = (zk: BoundClient, onRelease: () => void) => Promise<void>;
+
 /** Ending a lease that has ended is fine. @throws ClientGoneError */
-export async function endLease(context: Coordination, lease: Lease, { deadline, requester }: Awaited): Promise<void> {
+export async function endLease(
+  context: Coordination,
+  lease: Lease,
+  { deadline, requester }: Awaited,
+  releaseFirst: ReleaseFirst = () => Promise.resolve(),
+): Promise<void> {
   let releasing = false;
-  const ending = context.leases.sessions.end(lease, deadline, requester, (session) =>
-    releaseDelayed(session.until(deadline), context.layout, lease, () => (releasing = true)),
-  );
+  const onRelease = (): void => void (releasing = true);
+  const ending = context.leases.sessions.end(lease, deadline, requester, async (session) => {
+    const zk = session.until(deadline);
+    await Promise.all([releaseDelayed(zk, context.layout, lease, onRelease), releaseFirst(zk, onRelease)]);
+  });
   await orUnknown(ending, () => releasing);
 }
 
@@ -74,8 +87,15 @@ async function releaseDelayed(
 
 /** @param onRelease called before the release is sent: whatever fails first after that, it may be done */
 async function releaseIfDelayed(zk: BoundClient, path: string, onRelease: () => void): Promise<void> {
-  const node = await zk.find(path);
-  if (node === undefined || (await delayOf(zk, path, node)) === 0) return;
-  onRelease();
-  await unless(deleteWithMark(zk, { path, czxid: node.stat.czxid }), 'NO_NODE');
+  for (;;) {
+    const node = await zk.find(path);
+    if (node === undefined || (await delayOf(zk, path, node)) === 0) return;
+    onRelease();
+    const { czxid, version } = node.stat;
+    try {
+      return await deleteWithMark(zk, { path, czxid, version });
+    } catch (error) {
+      if (!isReason(error, 'NO_NODE', 'BAD_VERSION')) throw error; // else changed meanwhile: read anew
+    }
+  }
 }

@@ -216,9 +216,12 @@ async function endOf(
         continue;
       }
     }
-    const loss = context.lostHolds.know(path, standing);
-    const delay = { delayMs: decodeMark(mark.data), loss, stat };
-    if (!(await hasPassed(context, delay, zk.deadline))) return shownEnd(context.zooKeeperClock, delay);
+    const end = await delayEnd(
+      context,
+      { path, delayMs: decodeMark(mark.data), isFoundHere: standing, stat },
+      zk.deadline,
+    );
+    if (end !== undefined) return end;
     await unless(zk.remove(path, MARK_LOST), 'NO_NODE', 'BAD_VERSION');
     context.lostHolds.forget(path);
     return undefined;
@@ -236,6 +239,27 @@ async function readSince(zk: BoundClient, path: string, zxid: number): Promise<N
       await zk.sync(path);
     }
   }
+}
+
+/** The mark of a hold that was found lost, and how long it is to stand. */
+export interface LostMark {
+  /** Of the mark, which never comes again for another hold. */
+  path: string;
+  delayMs: number;
+  /** By this very request. */
+  isFoundHere: boolean;
+  /** Of the mark, as it was written when the loss was found. */
+  stat: Stat;
+}
+
+/** When the delay that a lost hold stands for ends, epoch ms on the ensemble's clock; undefined: it is over (C40). */
+export async function delayEnd(
+  context: DelayContext,
+  { path, delayMs, isFoundHere, stat }: LostMark,
+  deadline: number,
+): Promise<number | undefined> {
+  const delay = { delayMs, loss: context.lostHolds.know(path, isFoundHere), stat };
+  return (await hasPassed(context, delay, deadline)) ? undefined : shownEnd(context.zooKeeperClock, delay);
 }
 
 /** That of one lost hold. */

@@ -102,13 +102,15 @@ async function adopted(joining: Joining, { path, node, before, first, granted }:
   const leads = kind === 'election' && granted && before !== undefined;
   // A hold keeps the delay that it was granted with; whether it has one is not changed without its mark.
   const delayMs = granted ? await delayOf(session.until(request.hardDeadline), path, node) : wanted;
-  const atOnce = first && request.permits === undefined && wanted === undefined && line.directory?.delays !== true;
+  const atOnce = first && record.state === 'granted' && line.directory?.delays !== true;
   const kept: ContenderRecord = {
     ...record,
     delayMs: delayMs === 0 ? undefined : delayMs,
     data: leads ? before.data : (asked ?? before?.data),
     candidate: before?.candidate ?? record.candidate,
     leaseToken: record.leaseToken ?? before?.leaseToken,
+    // What another try has turned into a reservation by now stays one.
+    reservation: before?.reservation ?? record.reservation,
   };
   return granted || atOnce ? withState(kept, 'granted', { grantedAt }) : joining.waiting(kept);
 }

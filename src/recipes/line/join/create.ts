@@ -10,7 +10,7 @@
  */
 import { lockDelaysOf } from '../../../leases/layout.js';
 import { isReason } from '../../../zookeeper/errors.js';
-import type { Created, MultiOperation, Stat } from '../../../zookeeper/operations.js';
+import type { Created, CreateMode, MultiOperation, Stat } from '../../../zookeeper/operations.js';
 import { parentOf } from '../../../zookeeper/paths.js';
 import { createTail } from '../candidate-tail.js';
 import { encodeRecord, nodePrefix, prefixOf, type ContenderRecord } from '../contender.js';
@@ -28,6 +28,7 @@ export interface CreatedNode {
 interface NewNode {
   path: string;
   data: Buffer;
+  mode: CreateMode;
   tail: readonly MultiOperation[];
 }
 
@@ -48,6 +49,7 @@ export async function createNode(joining: Joining, record: ContenderRecord): Pro
   const node: NewNode = {
     path: `${line.path}/${nodePrefix(guid, prefixOf(line.kind, mode, permits?.count))}`,
     data: encodeRecord(record),
+    mode: request.reservation === undefined ? 'ephemeral-sequential' : 'persistent-sequential',
     tail: line.kind === 'election' ? [createTail(line.path, guid, record)] : [],
   };
   let directory: NewDirectory | undefined;
@@ -81,13 +83,13 @@ export async function createNode(joining: Joining, record: ContenderRecord): Pro
 function createIn(joining: Joining, node: NewNode): Promise<Created | undefined> {
   const { session, request } = joining;
   if (node.tail.length > 0 || request.permits !== undefined) return createWith(joining, node);
-  return session.create(node.path, node.data, { mode: 'ephemeral-sequential' }, request.hardDeadline);
+  return session.create(node.path, node.data, { mode: node.mode }, request.hardDeadline);
 }
 
 /** Together with what has to be made, or be so, with it. */
-async function createWith(joining: Joining, { path, data, tail }: NewNode): Promise<Created | undefined> {
+async function createWith(joining: Joining, { path, data, mode, tail }: NewNode): Promise<Created | undefined> {
   const { session, line, request } = joining;
-  const create: MultiOperation = { type: 'create', path, data, mode: 'ephemeral-sequential' };
+  const create: MultiOperation = { type: 'create', path, data, mode };
   if (tail.length > 0) {
     const [created] = await session.multi([create, ...tail], request.hardDeadline);
     return created?.type === 'create' ? created : undefined;
@@ -113,7 +115,7 @@ function withoutMarks({ line }: Joining): MultiOperation[] {
  */
 async function createWithDirectory(
   joining: Joining,
-  { path, data, tail }: NewNode,
+  { path, data, mode, tail }: NewNode,
   directory: NewDirectory,
 ): Promise<CreatedNode | LookAgain | undefined> {
   const { context, session, line, request, terms } = joining;
@@ -130,7 +132,7 @@ async function createWithDirectory(
           path: line.path,
           data: limit === undefined ? ownDirectory(delays) : encodeAgreement({ limit, high: limit }),
         },
-        { type: 'create', path, data, mode: 'ephemeral-sequential' },
+        { type: 'create', path, data, mode },
         ...tail,
       ],
       hardDeadline,

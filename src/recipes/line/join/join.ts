@@ -18,6 +18,8 @@
  * A contender with a lock-delay is always created as `waiting`, and so is everybody where a delay may be running: their
  * grants are transactions (`grant.ts`).
  *
+ * In the line of a pool the node is created as `waiting`, and stays so: what is granted is elsewhere.
+ *
  * For a semaphore:
  *
  * - The node is always created as `waiting`; its grant checks the limit in the same transaction (`grant.ts`).
@@ -201,7 +203,8 @@ async function create(joining: Joining): Promise<Joined | LookAgain> {
   const own = await joining.own(listed, mine.name);
   const [lowest] = own;
   if (lowest === undefined) return LOOK_AGAIN; // taken away in between
-  if (lowest.name !== mine.name) return adopt(joining, listed, own);
+  // What is known of a crowded line may be older than a delay that has begun since: who is first is found by a listing.
+  if (lowest.name !== mine.name) return adopt(joining, crowded ? await joining.list() : listed, own);
   await removeDuplicates(joining, own);
   const seenNow = crowded ? undefined : seen(line, startedAt, created.stat.ctime);
   return joining.placed(place, joining.admitted(listed, mine), seenNow);

@@ -53,7 +53,7 @@ export class Joining {
     this.trace = trace;
     const { lease, lockDelayMs } = request;
     this.record = {
-      state: request.permits === undefined && lockDelayMs === 0 ? 'granted' : 'waiting',
+      state: request.permits === undefined && lockDelayMs === 0 && line.kind !== 'pool' ? 'granted' : 'waiting',
       attempt: trace.attempt,
       leaseId: lease.leaseId,
       principal: lease.principal,
@@ -65,6 +65,7 @@ export class Joining {
       leaseToken: request.leaseToken,
       waitUntil: undefined,
       grantedAt: undefined,
+      reservation: request.reservation,
     };
     this.terms = new PermitTerms(context.control, line, request);
   }

@@ -1,7 +1,7 @@
 /** The request to join a line (`join.ts`), and its result. */
 import type { Lease } from '../../../leases/lease.js';
 import type { Requester } from '../../../time.js';
-import type { Contender, Mode } from '../contender.js';
+import type { Contender, Mode, ReservedPlace } from '../contender.js';
 import type { SeenDirectory } from '../directory.js';
 import type { Place } from '../place.js';
 
@@ -20,7 +20,10 @@ export interface JoinRequest {
   data: unknown;
   /** For how long nobody is granted what the hold excludes, if it is lost; 0: not at all. */
   lockDelayMs: number;
+  /** One-call acquires: kept with the node, so that a repeated call finds it. */
   leaseToken?: string | undefined;
+  /** The place is to outlive the lease's session: it is made persistent. */
+  reservation?: ReservedPlace | undefined;
   /** 0, and no `keepPlace`: the caller wants a place only where it is free. */
   waitMs: number;
   /** The place stays in line if no answer can be given. */

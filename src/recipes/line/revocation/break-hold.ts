@@ -2,14 +2,18 @@
  * Breaks a hold whose time has come, and removes finished revocations from the list: the third and fourth step of
  * `revocation.ts`, which any number of replicas may take at once.
  *
+ * A leader that is to make way for a candidate is broken only while that one stands, which the same transaction checks;
+ * else it stays, and is asked no more.
+ *
  * NO_NODE of the hold proves that it is gone, also from a lagging server: the record was made after the hold, and this
  * server has shown it.
  */
 import type { BoundClient } from '../../../zookeeper/bound.js';
 import { preciseClock } from '../../../zookeeper/ensemble-time.js';
 import { isReason } from '../../../zookeeper/errors.js';
-import type { MultiOperation } from '../../../zookeeper/operations.js';
+import type { MultiOperation, NodeData } from '../../../zookeeper/operations.js';
 import { deleteTail } from '../candidate-tail.js';
+import { decodeRecord } from '../contender.js';
 import type { Coordination } from '../../coordination.js';
 import { delayOf, deleteMark } from '../delay/mark.js';
 import { decodeRevocation, encodeRevocation, pendingName, type RevocationRecord } from './record.js';
@@ -39,25 +43,31 @@ export async function breakIfDue(
       const wait = await untilDue(context, record, deadline);
       if (wait > 0) return wait;
     }
-    const delayMs = stands ? await delayOf(zk, record.path, hold) : 0;
-    const tail = stands ? await tailThere(zk, record.path) : [];
+    // The record is younger than the successor, and this server has shown it: what is not there is gone.
+    const off = record.successor !== undefined && (await zk.exists(record.successor)) === undefined;
+    const breaks = stands && !off;
+    const delayMs = breaks ? await delayOf(zk, record.path, hold) : 0;
+    const tail = breaks ? await tailThere(zk, record.path) : [];
+    const reservation = breaks ? await reservationThere(zk, layout, record.namespace, hold) : [];
     try {
       const broken = encodeRevocation({ ...record, state: 'broken' });
       await zk.multi(
-        stands
+        breaks
           ? [
               { type: 'delete', path: record.path, version: hold.stat.version },
               ...(delayMs > 0 ? [deleteMark({ path: record.path, czxid: record.czxid })] : []),
               ...tail,
+              ...reservation,
               { type: 'setData', path: at, data: broken, version: node.stat.version },
               { type: 'delete', path: entry },
+              ...(record.successor === undefined ? [] : [{ type: 'check', path: record.successor } as const]),
             ]
           : [
               { type: 'delete', path: at, version: node.stat.version },
               { type: 'delete', path: entry },
             ],
       );
-      if (stands) metrics.revocationsTotal.inc({ kind: record.kind, outcome: 'broken' });
+      if (breaks) metrics.revocationsTotal.inc({ kind: record.kind, outcome: 'broken' });
       return undefined;
     } catch (error) {
       if (!isReason(error, 'NO_NODE', 'BAD_VERSION')) throw error;
@@ -68,10 +78,23 @@ export async function breakIfDue(
 }
 
 /** What is deleted with a candidate: its tail, unless somebody has removed it by hand. */
-async function tailThere(zk: BoundClient, path: string): Promise<MultiOperation[]> {
+export async function tailThere(zk: BoundClient, path: string): Promise<MultiOperation[]> {
   const operations = deleteTail(path);
   const there = await Promise.all(operations.map((tail) => zk.exists(tail.path)));
   return operations.filter((_, i) => there[i] !== undefined);
+}
+
+/** What is deleted with the place of a reservation: its record (`recipes/reservation`). */
+export async function reservationThere(
+  zk: BoundClient,
+  layout: Coordination['layout'],
+  namespace: string,
+  { data }: Pick<NodeData, 'data'>,
+): Promise<MultiOperation[]> {
+  const id = decodeRecord(data)?.reservation?.id;
+  if (id === undefined) return [];
+  const path = layout.reservation(namespace, id);
+  return (await zk.exists(path)) === undefined ? [] : [{ type: 'delete', path }];
 }
 
 /** Never too short: what a grace period promises is that nothing is broken before. */

@@ -1,6 +1,8 @@
 /** The record of a revocation, and its entry in the list. See `revocation.ts`. */
 import type { Layout, LineKind } from '../../../leases/layout.js';
 import type { BoundClient } from '../../../zookeeper/bound.js';
+import type { Coordination } from '../../coordination.js';
+import type { ContenderRecord } from '../contender.js';
 
 export interface RevocationRecord {
   state: 'pending' | 'broken';
@@ -13,6 +15,13 @@ export interface RevocationRecord {
   /** Epoch ms on the ensemble's clock. Without it the hold is only asked for. */
   breakAt?: number;
   reason?: string;
+  /** Of a leader that is to make way for this candidate's node: it is broken only while that stands. */
+  successor?: string;
+  /**
+   * Of a candidacy that waited, and made way for another (`election/transfer.ts`): the attempt that wrote its node
+   * last.
+   */
+  overtaken?: string;
 }
 
 /** A revocation as its lease is told of it. */
@@ -24,6 +33,27 @@ export function encodeRevocation(record: RevocationRecord): Buffer {
 
 export function decodeRevocation(data: Buffer): RevocationRecord {
   return JSON.parse(data.toString('utf8')) as RevocationRecord;
+}
+
+/** Why what a notice of the state `broken` speaks of is gone: a hold that was revoked, or a place in line. */
+export function lossOf({ overtaken }: Notice): 'broken' | 'overtaken' {
+  return overtaken === undefined ? 'broken' : 'overtaken';
+}
+
+/**
+ * Whether a place that is gone made way for another candidate: then its request stands again, behind all others. One
+ * that was superseded before does not.
+ */
+export async function wasOvertaken(
+  { control, layout }: Pick<Coordination, 'control' | 'layout'>,
+  { holdId, record: { leaseId, attempt } }: { holdId: string; record: ContenderRecord },
+  deadline: number,
+): Promise<boolean> {
+  const path = layout.revocation(leaseId, holdId);
+  const zk = control.until(deadline);
+  await zk.sync(path);
+  const node = await zk.find(path);
+  return node !== undefined && decodeRevocation(node.data).overtaken === attempt;
 }
 
 const NEVER = 'never';

@@ -74,6 +74,13 @@ const AT_ONCE = 64;
 /** A request that meets others for the same hold tries again; so many meet only by a fault. */
 const TRIES_MAX = 20;
 
+/** What is done in the transaction that asks a leader to make way for a candidate (`election/transfer.ts`). */
+export interface Succession {
+  /** Path of the candidate's node. */
+  successor: string;
+  operations: readonly MultiOperation[];
+}
+
 interface Holder {
   contender: Contender;
   node: NodeData;
@@ -140,7 +147,7 @@ async function allAnswered<T>(asking: readonly Promise<T>[]): Promise<T[]> {
 }
 
 /** Epoch ms on the ensemble's clock; no earlier than so long from now, however well that is known. */
-async function endOfGrace(context: Coordination, graceMs: number, deadline: number): Promise<number> {
+export async function endOfGrace(context: Coordination, graceMs: number, deadline: number): Promise<number> {
   const clock = await preciseClock(context, deadline);
   return graceMs === 0 ? Math.floor(clock.earliest()) : Math.ceil(clock.latest() + graceMs);
 }
@@ -150,10 +157,14 @@ function isDeaf(kind: LineKind, { node, view }: Holder): boolean {
   return view.external && (kind === 'election' || node.stat.ephemeralOwner === 0n);
 }
 
-function cannotBeAsked({ kind, name }: RevokeRequest, directory: string, { contender, node }: Holder): PosternError {
+export function cannotBeAsked(
+  { kind, name }: Pick<RevokeRequest, 'kind' | 'name'>,
+  directory: string,
+  { contender, node }: Pick<Holder, 'contender' | 'node'>,
+): PosternError {
   const why =
     node.stat.ephemeralOwner === 0n
-      ? 'belongs to no session, so nobody is there to be asked, and it does not go by itself: delete it in ZooKeeper if it is left over'
+      ? 'belongs to no session, so nobody is there to be asked, and it does not go by itself: break it if it is left over'
       : 'is the leader, and has no way to be asked: it resigns, or leads until its session ends';
   return new StandingConflictError(
     `The node ${directory}/${contender.name} in the line of ${kind} "${name}" was made by a client other than Postern and ${why}.`,
@@ -171,28 +182,39 @@ async function readAdmitted(zk: BoundClient, directory: string, contender: Conte
   return { contender, node, view: describeContender(contender, node) };
 }
 
-/** Asks one hold of ours back. @returns undefined when it is gone */
+type AskRequest = Omit<RevokeRequest, 'holdId' | 'requester'> &
+  Partial<Pick<RevokeRequest, 'requester'>> & { succession?: Succession };
+
+function recordOf(
+  { kind, namespace, name, reason, succession }: AskRequest,
+  hold: Pick<RevocationRecord, 'path' | 'czxid'>,
+  breakAt: number | undefined,
+): RevocationRecord {
+  return {
+    state: 'pending',
+    kind,
+    namespace,
+    name,
+    ...hold,
+    ...(breakAt === undefined ? {} : { breakAt }),
+    ...(reason === undefined ? {} : { reason }),
+    ...(succession === undefined ? {} : { successor: succession.successor }),
+  };
+}
+
+/** Asks one hold of ours back. @returns undefined when it is gone, or one of those that make way with it */
 export async function askBack(
   context: Coordination,
-  request: Omit<RevokeRequest, 'holdId' | 'requester'> & Partial<Pick<RevokeRequest, 'requester'>>,
+  request: AskRequest,
   path: string,
   { leaseId, holdId, fencingToken }: Pick<ContenderView, 'leaseId' | 'holdId' | 'fencingToken'>,
   breakAt: number | undefined,
 ): Promise<Revoked['holds'][number] | undefined> {
   const { control, layout } = context;
-  const { kind, namespace, name, reason, deadline, requester } = request;
+  const { kind, name, deadline, requester, succession } = request;
   const zk = (requester === undefined ? control : control.writingFor(requester)).until(deadline);
   const at = layout.revocation(leaseId, holdId);
-  const wanted: RevocationRecord = {
-    state: 'pending',
-    kind,
-    namespace,
-    name,
-    path,
-    czxid: fencingToken,
-    ...(breakAt === undefined ? {} : { breakAt }),
-    ...(reason === undefined ? {} : { reason }),
-  };
+  const wanted = recordOf(request, { path, czxid: fencingToken }, breakAt);
   const listed = (record: RevocationRecord): string =>
     `${layout.pendingRevocations}/${pendingName(record.breakAt, leaseId, holdId)}`;
   for (let tries = 0; tries < TRIES_MAX; tries += 1) {
@@ -200,7 +222,7 @@ export async function askBack(
     const before = node === undefined ? undefined : decodeRevocation(node.data);
     if (before?.state === 'broken') return undefined;
     const record = before === undefined ? wanted : earlier(before, wanted);
-    const check: MultiOperation = { type: 'check', path };
+    const required: MultiOperation[] = [{ type: 'check', path }, ...(succession?.operations ?? [])];
     const change: MultiOperation[] =
       node === undefined || before === undefined
         ? [
@@ -217,10 +239,11 @@ export async function askBack(
                 ] as const)),
           ];
     try {
-      await zk.multi([check, ...change]);
+      await zk.multi([...required, ...change]);
     } catch (error) {
       if (!isReason(error, 'NO_NODE', 'NODE_EXISTS', 'BAD_VERSION')) throw error;
-      if (isReason(error, 'NO_NODE') && error.failedIndex === 0) return undefined;
+      if (isReason(error, 'NO_NODE', 'BAD_VERSION') && (error.failedIndex ?? Infinity) < required.length)
+        return undefined;
       // Somebody else asked at that moment, or directories are missing; the next look must see it, hence the `sync`.
       await zk.ensure(layout.pendingRevocations);
       await zk.ensure(layout.revocationsOf(leaseId));
@@ -233,12 +256,21 @@ export async function askBack(
   throw new PosternError('conflict', `Many requests to revoke ${kind} "${name}" got in each other's way; repeat it.`);
 }
 
-/** The earlier `breakAt` wins, with its reason. */
+/**
+ * The earlier `breakAt` wins, with its reason. A leader whose hold is to be broken in any case makes way to nobody in
+ * particular; of two candidates that it is to make way for, the one that was named last is next in line.
+ */
 function earlier(before: RevocationRecord, wanted: RevocationRecord): RevocationRecord {
   const wins = (wanted.breakAt ?? Infinity) < (before.breakAt ?? Infinity);
-  const [first, second] = wins ? [wanted, before] : [before, wanted];
+  const [{ successor: _, ...first }, second] = wins ? [wanted, before] : [before, wanted];
   const reason = first.reason ?? second.reason;
-  return { ...first, ...(reason === undefined ? {} : { reason }) };
+  const inAnyCase = [before, wanted].some((one) => one.breakAt !== undefined && one.successor === undefined);
+  const successor = inAnyCase ? undefined : (wanted.successor ?? before.successor);
+  return {
+    ...first,
+    ...(reason === undefined ? {} : { reason }),
+    ...(successor === undefined ? {} : { successor }),
+  };
 }
 
 /**

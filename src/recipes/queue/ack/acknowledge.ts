@@ -7,13 +7,12 @@ import { tryWithoutSession, type Tried } from '../../../leases/without-session.j
 import type { Awaited } from '../../../time.js';
 import { isReason, NoReplyError, orUnknown } from '../../../zookeeper/errors.js';
 import type { LeaseSession } from '../../../zookeeper/lease-session.js';
-import { ANY_VERSION } from '../../../zookeeper/operations.js';
 import { OwnedTransaction } from '../../../zookeeper/owned-transaction.js';
-import { AS_MADE, claimPath, recordPath } from '../claim/entry.js';
+import { claimPath, recordPath } from '../claim/entry.js';
 import type { Queue } from '../queue.js';
 import { MESSAGES_AT_ONCE } from '../transactions.js';
 import { Nacks } from './nacks.js';
-import { settlings, standing, type Settled, type Settling } from './settling.js';
+import { settlings, standing, withVersions, type Settled, type Settling } from './settling.js';
 
 /**
  * @returns one result per claimId, in order
@@ -83,20 +82,15 @@ async function acknowledgeTogether(
 ): Promise<Tried> {
   if (open.length === 0 || open.length > MESSAGES_AT_ONCE) return 'not-done';
   return tryWithoutSession(queue.control, lease, awaited, async (zk) => {
-    await zk.multi(transactionOf(queue, open, AS_MADE).operations);
+    await zk.multi(transactionOf(queue, open).operations);
     return true;
   });
 }
 
-/** @param version of the claims' own nodes; any, unless it is given */
-function transactionOf(
-  queue: Queue,
-  open: readonly Settling[],
-  version = ANY_VERSION,
-): OwnedTransaction<'queue' | Settling> {
+function transactionOf(queue: Queue, open: readonly Settling[]): OwnedTransaction<'queue' | Settling> {
   const transaction = new OwnedTransaction<'queue' | Settling>().add('queue', queue.paths.exists);
   for (const settling of open) {
-    const { claim, path } = settling;
+    const { claim, path, version } = settling;
     transaction.add(
       settling,
       { type: 'delete', path: claimPath(path), version },
@@ -118,7 +112,8 @@ async function acknowledgeBatch(
   results: Settled[],
   deadline: number,
 ): Promise<boolean> {
-  let open = [...batch];
+  // As they were made, they would have been acknowledged before.
+  let open = await withVersions(session, batch, deadline);
   while (open.length > 0) {
     const transaction = transactionOf(queue, open);
     try {
@@ -130,9 +125,10 @@ async function acknowledgeBatch(
       if (culprit === undefined || !isReason(error, 'NO_NODE', 'BAD_VERSION', 'NOT_EMPTY')) throw error;
       if (culprit === 'queue') return false;
       const left = await standing(session, open, culprit, deadline);
-      for (const settling of open) {
+      const stands = new Set(left.map(({ index }) => index));
+      for (const { index } of open) {
         // An earlier try of this request has done it, if it says so.
-        if (!left.includes(settling) && results[settling.index] !== 'done') results[settling.index] = 'lost';
+        if (!stands.has(index) && results[index] !== 'done') results[index] = 'lost';
       }
       open = left;
     }

@@ -10,19 +10,19 @@ import { OwnedTransaction } from '../../../zookeeper/owned-transaction.js';
 import { claimPath, recordPath } from '../claim/entry.js';
 import type { Queue } from '../queue.js';
 import { MESSAGES_AT_ONCE } from '../transactions.js';
-import { moveOut } from './move-out.js';
+import { moveOut, type Return } from './move-out.js';
 import { Nacks } from './nacks.js';
 import { settlings, standing, type Settled, type Settling } from './settling.js';
 
 /**
  * As `acknowledge`: `gone` is what this lease gave back before.
- * @param delayMs how long nobody shall get the messages; then they go behind those that are there by then
+ * @param how where the messages go
  */
 export async function giveBack(
   queue: Queue,
   lease: Lease,
   claimIds: readonly string[],
-  { delayMs, reason }: { delayMs: number; reason: string | undefined },
+  how: Return,
   awaited: Awaited,
 ): Promise<Settled[]> {
   const { deadline, requester } = awaited;
@@ -32,7 +32,7 @@ export async function giveBack(
   const { sessions } = queue.context.leases;
   await queue.context.leases.touch(lease, deadline);
   const inPlace: Settling[] = [];
-  if (own.length > 0 && (delayMs > 0 || queue.config.maxDeliveries !== undefined)) {
+  if (own.length > 0 && (how.delayMs > 0 || how.deadLetter || queue.config.maxDeliveries !== undefined)) {
     const read = async (session: LeaseSession): Promise<Nacks | undefined> => {
       const isThere = await Nacks.ensure(session, queue, lease, deadline);
       return isThere ? Nacks.read(session, queue, lease, deadline) : undefined;
@@ -42,7 +42,7 @@ export async function giveBack(
     for (const settling of own) {
       const moved = before.has(settling.claimId)
         ? 'gone'
-        : await orUnknown(moveOut(queue, lease, settling, { delayMs, reason }, awaited), wrote);
+        : await orUnknown(moveOut(queue, lease, settling, how, awaited), wrote);
       if (moved === undefined) inPlace.push(settling);
       else results[settling.index] = moved;
       if (moved === 'done') queue.dispatcher.settled(settling.path, 'gone');
@@ -87,11 +87,11 @@ async function giveBackInPlace(
       .add('queue', queue.paths.exists)
       .add('marks', nacks.add(open.map(({ claimId }) => claimId)));
     for (const settling of open) {
-      const { claim, path } = settling;
+      const { claim, path, version } = settling;
       transaction.add(
         settling,
         { type: 'check', path: recordPath(path), version: claim.version },
-        { type: 'delete', path: claimPath(path) },
+        { type: 'delete', path: claimPath(path), version },
       );
     }
     try {

@@ -15,48 +15,67 @@ import type { Queue } from '../queue.js';
 import { deadLetter } from './dead-letters.js';
 import { Nacks } from './nacks.js';
 import { relocate, type Refused } from './relocate.js';
-import type { Settling } from './settling.js';
+import type { Settled, Settling } from './settling.js';
+
+/** How messages are given back. */
+export interface Return {
+  /** How long nobody shall get them; then they go behind those that are there by then. */
+  readonly delayMs: number;
+  /** In the caller's words, for a dead letter. */
+  readonly reason: string | undefined;
+  /** To the dead letters at once, however often they were delivered. */
+  readonly deadLetter: boolean;
+}
 
 /**
  * Moves a message whose claim is given back out of its place: to the dead letters when it has been delivered often
- * enough, else to where it waits for `delayMs`.
+ * enough, or is to go there, else to where it waits for `delayMs`.
  * @returns undefined when it stays in its place
  */
 export async function moveOut(
   queue: Queue,
   lease: Lease,
-  { claimId, claim, path }: Settling,
-  { delayMs, reason }: { delayMs: number; reason: string | undefined },
+  settling: Settling,
+  { delayMs, reason, deadLetter: isDead }: Return,
   awaited: Awaited,
-): Promise<'done' | 'lost' | undefined> {
+): Promise<Settled | undefined> {
   const { control, config } = queue;
+  const { claimId, claim, path } = settling;
+  let { version } = settling;
   const { deadline } = awaited;
   const { priority } = claim;
   const readNacks = (): Promise<Nacks> => retrying(deadline, () => Nacks.read(control, queue, lease, deadline));
   let nacks = await readNacks();
   const node = await retrying(deadline, () => unless(control.getData(path, deadline), 'NO_NODE'));
   const message = node === undefined ? undefined : decodeMessage(node.data);
-  if (node === undefined || message === undefined || nacks.version === undefined) return 'lost';
+  // Another request of this lease may have moved it since the marks were read.
+  if (node === undefined) return (await readNacks()).has(claimId) ? 'gone' : 'lost';
+  if (message === undefined || nacks.version === undefined) return 'lost';
   const { header, body } = message;
   const deliveries = (header.n ?? 0) + claim.version + 1;
   const enqueuedAt = header.e ?? node.stat.ctime;
   const removal = (): MultiOperation[] => [
     queue.paths.exists,
     nacks.add([claimId]),
-    { type: 'delete', path: claimPath(path) },
+    { type: 'delete', path: claimPath(path), version },
     { type: 'delete', path: recordPath(path), version: claim.version },
     { type: 'delete', path },
   ];
-  // Whatever was refused, the marks tell: done before, or they were written by somebody else meanwhile; or else the
-  // claim is lost.
+  // Whatever was refused, the marks tell: done before, or they, or the claim, were written by somebody else meanwhile;
+  // or else the claim is lost.
   const refused: Refused = async () => {
-    const { version } = nacks;
+    const tried = [nacks.version, version];
     nacks = await readNacks();
     if (nacks.has(claimId)) return true;
-    return nacks.version === undefined || nacks.version === version ? false : removal();
+    const own = await retrying(deadline, () => unless(control.getData(claimPath(path), deadline), 'NO_NODE'));
+    if (own === undefined || nacks.version === undefined) return false;
+    version = own.stat.version;
+    return nacks.version === tried[0] && version === tried[1] ? false : removal();
   };
   let moved: boolean;
-  if (config.maxDeliveries !== undefined && deliveries >= config.maxDeliveries) {
+  const isWorn = config.maxDeliveries !== undefined && deliveries >= config.maxDeliveries;
+  // Between the request and this the queue may have lost its dead-letter queue.
+  if (isWorn || (isDead && config.deadLetterQueue !== undefined)) {
     const was = { message, priority, enqueuedAt, deliveries, cause: 'nack', reason } as const;
     moved = await deadLetter(queue, { ...was, removal: removal(), refused }, awaited);
   } else {

@@ -8,10 +8,13 @@
  * claim goes first because it is the message's child (C21).
  *
  *   all of them   check(the data directory at version 0)           the queue was not deleted (protocol T7)
- *   acknowledge   delete(c), delete(d, version), delete(m)
- *   give back     create or setData(the lease's marks), check(d, version), delete(c)     in its old place (`nacks.ts`)
- *                 … and into the delayed ones, or to the dead letters: deleted here and created there at once
- *   prolong       check(d, version), setData(c)
+ *   acknowledge   delete(c, its version), delete(d, version), delete(m)
+ *   give back     create or setData(the lease's marks), check(d, version), delete(c, its version)
+ *                 … in its old place (`nacks.ts`), or deleted here and created among the delayed ones or dead letters
+ *   prolong       check(d, version), setData(c, its version)
+ *
+ * Prolonging a claim, or answering it to a repeated request, writes its own node. So a request that its client has
+ * given up does nothing to a claim that the client was told of since (protocol C35).
  *
  * Repeated after a lost reply: what was given back has its mark, so the same claimId says `gone`. An acknowledged
  * message is gone, and gone for good, so the same claimId says `gone` too, unless it has the mark: then somebody else
@@ -20,7 +23,7 @@
  */
 import type { Lease } from '../../../leases/lease.js';
 import type { LeaseSession } from '../../../zookeeper/lease-session.js';
-import { claimPath, recordPath } from '../claim/entry.js';
+import { AS_MADE, claimPath, recordPath } from '../claim/entry.js';
 import { decodeClaimId, type Claim } from '../claim/id.js';
 import type { Queue } from '../queue.js';
 
@@ -34,6 +37,8 @@ export interface Settling {
   path: string;
   /** Its place among those that the request names. */
   index: number;
+  /** Of the claim's own node, as far as this request knows. */
+  version: number;
 }
 
 /** Those of this queue and this lease; what else is named was lost, or never was. */
@@ -41,13 +46,14 @@ export function settlings(queue: Queue, lease: Lease, claimIds: readonly string[
   return claimIds.flatMap((claimId, index) => {
     const claim = decodeClaimId(lease, claimId);
     if (claim === undefined || claim.queueId !== queue.id) return [];
-    return [{ claimId, claim, path: queue.paths.message(claim), index }];
+    return [{ claimId, claim, path: queue.paths.message(claim), index, version: AS_MADE }];
   });
 }
 
 /**
- * Those of a batch whose claims stand, after a transaction with all of them has failed at `culprit`: were they found
- * out one by one, each would cost a transaction.
+ * Those of a batch whose claims stand, with their versions of now, after a transaction with all of them has failed at
+ * `culprit`: were they found out one by one, each would cost a transaction. What this session reads is not older than
+ * that. The culprit is among them only if its version is another one than was tried.
  */
 export async function standing(
   session: LeaseSession,
@@ -55,23 +61,40 @@ export async function standing(
   culprit: Settling,
   deadline: number,
 ): Promise<Settling[]> {
-  const others = batch.filter((settling) => settling !== culprit);
-  if (others.length < 2) return others;
+  const versions = await versionsOf(session, batch, deadline);
+  return batch.flatMap((settling, i) => {
+    const version = versions[i];
+    if (version === undefined || (settling === culprit && version === settling.version)) return [];
+    return [{ ...settling, version }];
+  });
+}
+
+/** A batch with the versions that are known here, for a transaction that decides. */
+export async function withVersions(
+  session: LeaseSession,
+  batch: readonly Settling[],
+  deadline: number,
+): Promise<Settling[]> {
+  const versions = await versionsOf(session, batch, deadline);
+  return batch.map((settling, i) => ({ ...settling, version: versions[i] ?? settling.version }));
+}
+
+/** Of the claims' own nodes, as this server has them; undefined of those that do not stand. */
+async function versionsOf(
+  session: LeaseSession,
+  batch: readonly Settling[],
+  deadline: number,
+): Promise<(number | undefined)[]> {
   const { results } = await session.multiRead(
-    others.flatMap(({ path }) => [
+    batch.flatMap(({ path }) => [
       { type: 'getData' as const, path: claimPath(path) },
       { type: 'getData' as const, path: recordPath(path) },
     ]),
     deadline,
   );
-  return others.filter(({ claim }, i) => {
+  return batch.map(({ claim }, i) => {
     const [node, record] = [results[2 * i], results[2 * i + 1]];
-    return (
-      node !== undefined &&
-      'data' in node &&
-      record !== undefined &&
-      'data' in record &&
-      record.stat.version === claim.version
-    );
+    if (node === undefined || !('data' in node) || record === undefined || !('data' in record)) return undefined;
+    return record.stat.version === claim.version ? node.stat.version : undefined;
   });
 }

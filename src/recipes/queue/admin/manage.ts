@@ -1,5 +1,5 @@
 /**
- * Configures and deletes queues.
+ * Configures, pauses and deletes queues.
  *
  * A queue is deleted in one transaction: its name goes, its data directory is marked, and
  *
@@ -12,9 +12,9 @@
  * with the others. So nothing is acknowledged behind the deletion and goes with it all the same, and without force
  * nothing at all (protocol T7). What the name stood for is removed afterwards, by this replica or by housekeeping.
  *
- * What makes, configures or deletes a queue does so in the turn of its name (`name-turn.ts`): a configuration that was
- * decided on for a queue that was deleted since does not put the name of its contents over those of the queue that was
- * made in its place, and a queue that was deleted since is not made (protocol C35).
+ * What makes, configures, pauses or deletes a queue does so in the turn of its name (`name-turn.ts`): a configuration
+ * that was decided on for a queue that was deleted since does not put the name of its contents over those of the queue
+ * that was made in its place, and a queue that was deleted since is not made (protocol C35).
  */
 import { StandingConflictError } from '../../../errors.js';
 import type { Awaited } from '../../../time.js';
@@ -28,7 +28,8 @@ import { inTurn } from '../../name-turn.js';
 import { countMessages } from './depth.js';
 import { encodeQueue, type QueueConfig } from '../config.js';
 import { prioritiesIn, QueuePaths, segmentsIn } from '../paths.js';
-import type { QueueName, Queues } from '../queues.js';
+import type { QueueName } from '../queue.js';
+import type { Queues } from '../queues.js';
 
 /**
  * Replaces the configuration; makes the queue where there is none.
@@ -59,9 +60,41 @@ export async function configureQueue(
         );
     }
     try {
-      const data = encodeQueue({ id: record.id, config });
+      const data = encodeQueue({ ...record, config });
       await control.multi([turn, { type: 'setData', path: layout.queue(namespace, name), data, version }], deadline);
       return false;
+    } catch (error) {
+      if (!isReason(error, 'BAD_VERSION', 'NO_NODE')) throw error;
+      return AGAIN;
+    }
+  });
+}
+
+/**
+ * Pauses a queue, or resumes it. From the moment that this is written, nobody is handed anything out: every transaction
+ * that takes messages checks that what its replica knows of the queue is what was written last (protocol C70).
+ * @returns false when there is no such queue
+ */
+export async function pauseQueue(
+  context: Coordination,
+  queues: Queues,
+  { namespace, name }: QueueName,
+  paused: boolean,
+  { deadline, requester }: Awaited,
+): Promise<boolean> {
+  const control = context.control.writingFor(requester);
+  return inTurn(queues.turnOf(namespace, name, control, deadline), async (turn) => {
+    const found = await queues.read(namespace, name, deadline);
+    if (found === undefined) {
+      await control.multi([turn], deadline); // refused where what was read is out of date
+      return false;
+    }
+    const { id, config } = found.record;
+    const data = encodeQueue({ id, config, ...(paused && { paused }) });
+    const path = context.layout.queue(namespace, name);
+    try {
+      await control.multi([turn, { type: 'setData', path, data, version: found.version }], deadline);
+      return true;
     } catch (error) {
       if (!isReason(error, 'BAD_VERSION', 'NO_NODE')) throw error;
       return AGAIN;

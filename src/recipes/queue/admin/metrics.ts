@@ -1,6 +1,7 @@
 /**
- * How many messages are in the queues that this replica uses, for the metrics: counted from time to time, never during
- * a scrape. Queue names become labels up to a limit (`shareOut`); the others are summed as `other`.
+ * How many messages are in the queues that this replica uses, and which are paused, for the metrics: counted from time
+ * to time, never during a scrape. Queue names become labels up to a limit (`shareOut`); the others are summed as
+ * `other`.
  */
 import { MINUTE, SECOND } from '../../../time.js';
 import { isTransient } from '../../../zookeeper/errors.js';
@@ -54,23 +55,25 @@ export class QueueMetrics {
 
   /** Counts once. */
   async count(): Promise<void> {
-    const { queueDepth, queueOldestMessageTimestampSeconds } = this.#context.metrics;
-    const found = new Map<string, { depth: number; at: number }>();
+    const { queueDepth, queueOldestMessageTimestampSeconds, queuePaused } = this.#context.metrics;
+    const found = new Map<string, { depth: number; at: number; paused: boolean }>();
     for (const { namespace, name } of this.#queues.usedWithin(LATELY_MS)) {
       const view = await describeQueue(this.#context, this.#queues, namespace, name, performance.now() + REQUEST_MS);
       if (view === undefined) continue;
       const key = namespace === 'default' ? name : `${namespace}/${name}`;
-      found.set(key, { depth: view.depth, at: (view.oldestEnqueuedAt ?? 0) / 1_000 });
+      found.set(key, { depth: view.depth, at: (view.oldestEnqueuedAt ?? 0) / 1_000, paused: view.paused });
     }
     this.#labels = shareOut([...found.keys()], this.#labels, this.#labelsMax);
     const own = new Set(this.#labels);
     // What nobody here uses any more is not told of: it would be a number of long ago.
     queueDepth.reset();
     queueOldestMessageTimestampSeconds.reset();
+    queuePaused.reset();
     let oldestOfOthers = 0;
-    for (const [key, { depth, at }] of found) {
+    for (const [key, { depth, at, paused }] of found) {
       const queue = own.has(key) ? key : OTHER;
       queueDepth.inc({ queue }, depth);
+      if (paused) queuePaused.inc({ queue });
       if (queue !== OTHER) queueOldestMessageTimestampSeconds.set({ queue }, at);
       else if (at > 0 && (oldestOfOthers === 0 || at < oldestOfOthers)) oldestOfOthers = at;
     }

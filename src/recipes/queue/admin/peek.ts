@@ -8,7 +8,8 @@ import type { Coordination } from '../../coordination.js';
 import { claimPath, decodeClaim, recordPath } from '../claim/entry.js';
 import { decodeMessage, type StoredMessage } from '../message.js';
 import { dueAtOf, prioritiesIn, QueuePaths, type MessagePlace } from '../paths.js';
-import type { QueueName, Queues } from '../queues.js';
+import type { QueueName } from '../queue.js';
+import type { Queues } from '../queues.js';
 import { ANSWER_BYTES_MAX } from '../claim/room.js';
 import { segmentsOf } from './view.js';
 
@@ -22,6 +23,9 @@ export interface PeekedMessage {
   claimedBy?: string | undefined;
   claimedUntil?: number | undefined;
   dueAt?: number | undefined;
+  /** Its node, and the version of its delivery record; undefined: it was never claimed. */
+  path: string;
+  claims: number | undefined;
 }
 
 /** Of so many the sizes are asked for at once, and then those read that fit. */
@@ -177,6 +181,8 @@ async function readPeeked(
         deliveries: (message.header.n ?? 0) + ('data' in record ? record.stat.version + 1 : 0),
         state: delayed ? 'delayed' : 'data' in claim ? 'claimed' : 'available',
         ...(held === undefined ? {} : { claimedBy: held.leaseId, claimedUntil: held.until }),
+        path: nodes[i] as string,
+        claims: 'data' in record ? record.stat.version : undefined,
         ...(delayed ? { dueAt: dueAtOf(place.delayed.slice(place.delayed.lastIndexOf('/') + 1)) } : {}),
       },
     ];

@@ -20,6 +20,8 @@ export interface QueueView {
   /** Epoch ms on the ensemble's clock. */
   oldestEnqueuedAt: number | undefined;
   consumersWaiting: number;
+  /** Nothing is handed out. */
+  paused: boolean;
   config: QueueConfig;
 }
 
@@ -42,7 +44,8 @@ export async function describeQueue(
     readHeads(control, paths, deadline),
     countWaiting(control, paths, deadline),
   ]);
-  return { name, depth, delayed, ...heads, consumersWaiting, config: found.record.config };
+  const { config, paused = false } = found.record;
+  return { name, depth, delayed, ...heads, consumersWaiting, paused, config };
 }
 
 /** Where its messages begin: the oldest one, and how many are claimed. */
@@ -114,6 +117,7 @@ const COUNTED_AT_ONCE = 32;
 export interface QueueSummary {
   name: string;
   config: QueueConfig;
+  paused: boolean;
   depth: number;
   delayed: number;
 }
@@ -139,7 +143,8 @@ export async function listQueues(
     const record = node === undefined ? undefined : decodeQueue(node.data);
     if (record === undefined) return [];
     const paths = new QueuePaths(layout.queueData(namespace, record.id));
-    return [{ name, config: record.config, ...(await countMessages(control, paths, deadline)) }];
+    const { config, paused = false } = record;
+    return [{ name, config, paused, ...(await countMessages(control, paths, deadline)) }];
   };
   const items: QueueSummary[] = [];
   for (let i = 0; i < shown.length; i += COUNTED_AT_ONCE) {

@@ -3,7 +3,7 @@
  * consumer is served as soon as somebody pushes to it.
  */
 import { InvalidError, type PosternError } from '../../../errors.js';
-import { endReason, type Caller } from '../../../time.js';
+import { callerUntil, endReason, type Caller } from '../../../time.js';
 import type { Coordination } from '../../coordination.js';
 import { keptAlive } from '../../waiting/kept-alive.js';
 import type { ClaimTerms, Delivered } from './demand.js';
@@ -65,14 +65,7 @@ async function whileAlive(
   const { lease } = claim as ClaimTerms;
   await leases.touch(lease, hardDeadline);
   if (waitMs === 0) return work(caller);
-  return keptAlive(leases, lease, caller.signal, (signal) =>
-    work({
-      get gone() {
-        return caller.gone;
-      },
-      signal,
-    }),
-  );
+  return keptAlive(leases, lease, caller.signal, (signal) => work(callerUntil(caller, signal)));
 }
 
 async function take(context: Coordination, queues: Queues, request: ConsumeRequest, caller: Caller): Promise<Consumed> {

@@ -85,17 +85,17 @@ export class Demand {
         if (!this.taking && this.waited) this.end([]);
       };
       this.#timers.push(setTimeout(onEnd, Math.max(0, receivedAt + waitMs - now)));
-      caller.signal.addEventListener('abort', this.#onAbort, { once: true });
     }
     const fail = (): void => this.fail(new NoReplyError('the request for messages', 'deadline', this.taking));
     this.#timers.push(setTimeout(fail, Math.max(0, hardDeadline - now)));
     if (this.left) this.end([]);
+    else if (waitMs > 0) caller.onEnd(this.#onAbort);
   }
 
   /** Whether nobody waits for its answer any more. */
   get left(): boolean {
     const { caller, waitMs } = this.options;
-    return caller.gone || (waitMs > 0 && caller.signal.aborted);
+    return caller.gone || (waitMs > 0 && caller.ended !== undefined);
   }
 
   /** Whether it would rather have nothing than wait (any more). */
@@ -123,7 +123,7 @@ export class Demand {
     this.over = true;
     for (const timer of this.#timers) clearTimeout(timer);
     const { caller, waitMs } = this.options;
-    if (waitMs > 0) caller.signal.removeEventListener('abort', this.#onAbort);
+    if (waitMs > 0) caller.offEnd(this.#onAbort);
     this.#onOver(this);
     return true;
   }

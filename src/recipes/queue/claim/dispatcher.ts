@@ -9,9 +9,10 @@
  *
  * 1. Get the turn (`turn.ts`). Until then, look whether there are any messages, so that demands that do not wait can be
  *    answered; if there are some and the replica that has the turn does not take them, oust it.
- * 2. Ask the head for as many messages as are wanted, over segments and priorities. If there are none, demands that do
- *    not wait are answered after a look that began with a `sync`, which also checks what no event announces: messages
- *    that are due, and claims that are young or have expired. The others sleep until a watch fires.
+ * 2. Ask the head for as many messages as are wanted, over segments and priorities. If there are none, or the queue is
+ *    paused, demands that do not wait are answered after a look that began with a `sync`, which also checks what no
+ *    event announces: messages that are due, and claims that are young or have expired. The others sleep until a watch
+ *    fires, or the queue is resumed.
  * 3. Assign the messages and hand them out (`hand-out.ts`). All pops go out as one transaction on the control session,
  *    with the turn's fence; every claim as a transaction on its lease's session, which checks the fence (`take.ts`) and
  *    that the preceding claim was made (`order.ts`). Claims do not hold up the loop, but pops wait for them; if a claim
@@ -30,15 +31,15 @@
 import { fullJitter, pause } from '../../../time.js';
 import { isTransient, unless } from '../../../zookeeper/errors.js';
 import { Demand, type Assignment, type Delivered, type DemandOptions } from './demand.js';
-import { ClaimOrder, type Ticket } from './order.js';
+import { ClaimOrder, decideLate, type Ticket } from './order.js';
 import { DelayedMover } from './delayed.js';
 import { moveToDeadLetters } from '../ack/dead-letters.js';
-import { claimPath, decodeClaim, deliveriesOf, type Entry } from './entry.js';
-import { HandOut } from './hand-out.js';
+import { deliveriesOf, type Entry } from './entry.js';
+import { HandOut, type Begin } from './hand-out.js';
 import { Head } from './head.js';
 import type { Dispatching, Queue } from '../queue.js';
 import { QueueGoneError } from '../gone.js';
-import { bytesOfBodies, fill, roomFor } from './room.js';
+import { bytesOfBodies, fill, roomFor, type Room } from './room.js';
 import { Turn, type TakerRecord } from './turn.js';
 
 /** How long this replica works before it passes the turn to another one that waits. */
@@ -76,15 +77,15 @@ export class Dispatcher implements Dispatching {
   /** The first message that is there for the taking while another replica has the turn. */
   #stalled: { first: string | undefined; path: string; since: number } | undefined;
   #noted = { waiting: 0, at: -Infinity };
+  readonly changed = (): void => this.#wakeUp();
 
   constructor(queue: Queue) {
     this.#queue = queue;
-    const wake = (): void => this.#wakeUp();
-    this.#head = new Head(queue, wake);
-    this.#turn = new Turn(queue.control, queue.paths.takers, wake);
+    this.#head = new Head(queue, this.changed);
+    this.#turn = new Turn(queue.control, queue.paths.takers, this.changed);
     this.#delayed = new DelayedMover(queue, () => this.#turn.held);
-    this.#order = new ClaimOrder(wake);
-    this.#out = new HandOut(queue, this.#head, this.#turn, wake);
+    this.#order = new ClaimOrder(this.changed);
+    this.#out = new HandOut(queue, this.#head, this.#turn, this.changed);
   }
 
   get busy(): boolean {
@@ -173,6 +174,7 @@ export class Dispatcher implements Dispatching {
     const deadline = performance.now() + REQUEST_MS;
     const { late } = this.#order;
     if (late.length > 0) await this.#decide(late, deadline);
+    if (this.#out.outdated) await this.#catchUp(deadline);
     await this.#turn.look(this.#record(), deadline);
     if (!this.#turn.joined) return; // lost while it was looked for
     const turn = this.#turn.held ? this.#turn.path : undefined;
@@ -186,8 +188,8 @@ export class Dispatcher implements Dispatching {
     const begun = performance.now();
     const open = this.#open();
     if (open.length === 0) return this.#sleep();
-    const { handedBack } = this.#head;
-    const found = await this.#head.next(roomFor(this.#queue, open), deadline);
+    const begin = { handedBack: this.#head.handedBack, unchanged: this.#queue.unchanged, deadline };
+    const found = await this.#next(roomFor(this.#queue, open), deadline);
     if (found.length === 0) {
       this.#workedMs = 0;
       return this.#nothing(open, deadline);
@@ -196,14 +198,19 @@ export class Dispatcher implements Dispatching {
     // nothing.
     if (this.#turn.asked && this.#workedMs >= TURN_MS)
       return this.#order.undecided === 0 ? this.#pass(true) : this.#sleep();
-    await this.#hand(found, handedBack, deadline);
+    await this.#hand(found, begin);
     this.#workedMs += performance.now() - begun;
+  }
+
+  /** Nothing while the queue is paused. */
+  async #next(room: Room, deadline: number): Promise<Entry[]> {
+    return this.#queue.paused ? [] : this.#head.next(room, deadline);
   }
 
   /** Another replica has the turn. */
   async #wait(deadline: number): Promise<void> {
     const { first } = this.#turn;
-    const [next] = await this.#head.next({ messages: 1, bytes: 1 }, deadline);
+    const [next] = await this.#next({ messages: 1, bytes: 1 }, deadline);
     if (next === undefined) {
       this.#stalled = undefined;
       const open = this.#open();
@@ -229,10 +236,9 @@ export class Dispatcher implements Dispatching {
     if (impatient.length > 0) {
       if (impatient.some(({ options }) => options.receivedAt > this.#syncedAt)) {
         // What was pushed before the request must be seen; the events of it come before the reply.
-        const begun = performance.now();
-        await this.#queue.control.sync(this.#queue.paths.data, deadline);
-        if (!(await this.#queue.queues.isCurrent(this.#queue, deadline))) throw new QueueGoneError();
-        this.#syncedAt = begun;
+        const { paused } = this.#queue;
+        this.#syncedAt = await this.#catchUp(deadline);
+        if (paused) return; // it may have been resumed
         // What only time brings, or a claim that is not watched yet, no event tells of.
         await this.#delayed.looked();
         await this.#head.lookAtClaims(deadline);
@@ -246,10 +252,19 @@ export class Dispatcher implements Dispatching {
   }
 
   /**
-   * Assigns messages, pops what is to be popped, and begins to claim the rest.
-   * @param handedBack as it was before these were looked for
+   * Learns what was done before.
+   * @returns when this began, monotonic
    */
-  async #hand(found: readonly Entry[], handedBack: number, deadline: number): Promise<void> {
+  async #catchUp(deadline: number): Promise<number> {
+    const begun = performance.now();
+    await this.#queue.control.sync(this.#queue.paths.data, deadline);
+    if (!(await this.#queue.queues.isCurrent(this.#queue, deadline))) throw new QueueGoneError();
+    this.#out.outdated = false;
+    return begun;
+  }
+
+  /** Assigns messages, pops what is to be popped, and begins to claim the rest. */
+  async #hand(found: readonly Entry[], { handedBack, unchanged, deadline }: Begin): Promise<void> {
     const { maxDeliveries } = this.#queue.config;
     const messages: Entry[] = [];
     for (const entry of found) {
@@ -280,9 +295,10 @@ export class Dispatcher implements Dispatching {
       for (const entry of entries) entry.state = 'busy';
       demand.taking = true;
       if (popping) pops.push({ demand, entries });
-      else void this.#out.claim({ demand, entries }, this.#order.begin(entries[0] as Entry, this.#turn.path));
+      else
+        void this.#out.claim({ demand, entries }, this.#order.begin(entries[0] as Entry, unchanged, this.#turn.path));
     }
-    if (pops.length > 0) await this.#out.pop(pops, this.#waiting, deadline);
+    if (pops.length > 0) await this.#out.pop(pops, { unchanged, waiting: this.#waiting, deadline });
   }
 
   /** @returns whether it is gone from here */
@@ -300,15 +316,7 @@ export class Dispatcher implements Dispatching {
       if (this.#turn.joined && this.#turn.path === fence) await this.#pass(true);
       else await unless(control.delete(fence, undefined, deadline), 'NO_NODE');
     }
-    await control.sync(paths.data, deadline);
-    const { results } = await control.multiRead(
-      late.map(({ path }) => ({ type: 'getData', path: claimPath(path) })),
-      deadline,
-    );
-    for (const [i, result] of results.entries()) {
-      const ticket = late[i] as Ticket;
-      ticket.decide('data' in result && decodeClaim(result.data)?.a === ticket.attempt);
-    }
+    await decideLate(control, paths.data, late, deadline);
   }
 
   async #pass(again: boolean): Promise<void> {

@@ -4,6 +4,7 @@
  * the dispatcher's line, which decides who gets what (`dispatcher.ts`).
  */
 import { ClientGoneError } from '../../../errors.js';
+import { sharing } from '../../../time.js';
 import { isReason, mayBeApplied, noAnswer } from '../../../zookeeper/errors.js';
 import type { MultiOperation } from '../../../zookeeper/operations.js';
 import { OwnedTransaction } from '../../../zookeeper/owned-transaction.js';
@@ -21,6 +22,15 @@ import { decodeTaker, type Turn } from './turn.js';
 const LATE_MS = 250;
 const REQUEST_MS = 10_000;
 
+/** How things were before messages were looked for: the queue may be paused, or some come back, in the meantime. */
+export interface Begin {
+  /** Of the head. */
+  handedBack: number;
+  /** Refuses what was decided on once the queue is not what it was. */
+  unchanged: MultiOperation;
+  deadline: number;
+}
+
 /** A pop that was sent. */
 interface Sent {
   path: string;
@@ -36,6 +46,8 @@ export class HandOut {
   #number = 0;
   #claiming = 0;
   #closed = false;
+  /** What is known of the queue was found not to be what it is: to be read anew before anything more is handed out. */
+  outdated = false;
 
   /** @param onChange called when claims have come out, however */
   constructor(queue: Queue, head: Head, turn: Turn, onChange: () => void) {
@@ -64,18 +76,17 @@ export class HandOut {
    * @param waiting how many wait here, for the turn's node to say
    * @throws QueueGoneError when the queue was deleted
    */
-  async pop(assignments: readonly Assignment[], waiting: number, deadline: number): Promise<void> {
+  async pop(
+    assignments: readonly Assignment[],
+    { unchanged, waiting, deadline }: Pick<Begin, 'unchanged' | 'deadline'> & { waiting: number },
+  ): Promise<void> {
     const entries = assignments.flatMap((assignment) => assignment.entries);
     this.#number += 1;
     const number = this.#number;
     const sent = { path: this.#turn.path, number, session: this.#queue.control.sessionId };
-    const transaction = this.#popping(entries, this.#turn.fence({ number, waiting }));
+    const transaction = this.#popping(entries, unchanged, this.#turn.fence({ number, waiting }));
     // Nothing is taken for who has hung up while it waited to be sent.
-    const requester = {
-      get gone() {
-        return assignments.some(({ demand }) => demand.left);
-      },
-    };
+    const requester = sharing(assignments, ({ demand }) => demand.left);
     try {
       await this.#queue.control.groupCommit.until(deadline, requester).multi(transaction.operations);
       this.#popped(assignments);
@@ -90,6 +101,7 @@ export class HandOut {
       }
       const culprit = transaction.culpritOf(error);
       if (culprit === 'turn') this.#turn.lost();
+      else if (culprit === 'unchanged') this.outdated = true;
       else if (culprit !== undefined && culprit !== 'queue') this.#conflict(culprit, error);
       for (const entry of entries) if (entry.state === 'busy') this.#head.putBack(entry);
       again(assignments);
@@ -98,10 +110,15 @@ export class HandOut {
     }
   }
 
-  #popping(entries: readonly Entry[], fence: MultiOperation): OwnedTransaction<'turn' | 'queue' | Entry> {
-    const transaction = new OwnedTransaction<'turn' | 'queue' | Entry>()
+  #popping(
+    entries: readonly Entry[],
+    unchanged: MultiOperation,
+    fence: MultiOperation,
+  ): OwnedTransaction<'turn' | 'queue' | 'unchanged' | Entry> {
+    const transaction = new OwnedTransaction<'turn' | 'queue' | 'unchanged' | Entry>()
       .add('turn', fence)
-      .add('queue', this.#queue.paths.exists);
+      .add('queue', this.#queue.paths.exists)
+      .add('unchanged', unchanged);
     for (const entry of entries) transaction.add(entry, ...removalOf(entry.path, entry.claims));
     return transaction;
   }
@@ -139,6 +156,7 @@ export class HandOut {
     try {
       const result = await takeClaims(this.#queue, demand, entries, ticket);
       for (const { entry, error } of result.conflicts) this.#conflict(entry, error);
+      if (result.outcome === 'outdated') this.outdated = true;
       if (result.outcome === 'turn-lost' && this.#turn.path === ticket.fence) this.#turn.lost();
       for (const { entry, until } of result.claimed) {
         entry.until = until;

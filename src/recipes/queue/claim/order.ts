@@ -17,7 +17,9 @@
  * made before that, and its node shows it, or it never will be (`dispatcher.ts`).
  */
 import { randomId } from '../../../random.js';
-import { recordPath, type Entry } from './entry.js';
+import type { ControlSession } from '../../../zookeeper/control-session.js';
+import type { MultiOperation } from '../../../zookeeper/operations.js';
+import { claimPath, decodeClaim, recordPath, type Entry } from './entry.js';
 
 export class ClaimOrder {
   readonly #onDecided: () => void;
@@ -42,11 +44,12 @@ export class ClaimOrder {
   /**
    * The next claim, behind all that were begun.
    * @param first of the messages that it is for
+   * @param unchanged refuses it once the queue is not what it was when this was decided on
    * @param fence the node of the turn
    */
-  begin(first: Entry, fence: string): Ticket {
+  begin(first: Entry, unchanged: MultiOperation, fence: string): Ticket {
     const before = this.#last?.known === undefined ? this.#last : undefined;
-    const ticket = new Ticket(first, fence, before, (taken) => {
+    const ticket = new Ticket(first, unchanged, fence, before, (taken) => {
       this.#undecided.delete(ticket);
       if (!taken) this.#broken = true;
       if (this.#undecided.size === 0) this.#broken = false;
@@ -72,6 +75,8 @@ export class Ticket {
   late = false;
   /** The message's node. */
   readonly path: string;
+  /** The queue, as it was when this was decided on. */
+  readonly unchanged: MultiOperation;
   /** The node of the turn. */
   readonly fence: string;
   /** What the claim writes first: the delivery record, and the version that it has then. */
@@ -84,8 +89,15 @@ export class Ticket {
   readonly #onDecided: (taken: boolean) => void;
   #resolve!: (taken: boolean) => void;
 
-  constructor(first: Entry, fence: string, before: Ticket | undefined, onDecided: (taken: boolean) => void) {
+  constructor(
+    first: Entry,
+    unchanged: MultiOperation,
+    fence: string,
+    before: Ticket | undefined,
+    onDecided: (taken: boolean) => void,
+  ) {
     this.path = first.path;
+    this.unchanged = unchanged;
     this.fence = fence;
     this.record = { path: recordPath(first.path), version: (first.claims ?? -1) + 1 };
     this.before = before;
@@ -99,5 +111,26 @@ export class Ticket {
     this.known = taken;
     this.#onDecided(taken);
     this.#resolve(taken);
+  }
+}
+
+/**
+ * Decides claims by their nodes, now that those of their turns are gone.
+ * @param data the queue's data directory
+ */
+export async function decideLate(
+  control: ControlSession,
+  data: string,
+  late: readonly Ticket[],
+  deadline: number,
+): Promise<void> {
+  await control.sync(data, deadline);
+  const { results } = await control.multiRead(
+    late.map(({ path }) => ({ type: 'getData', path: claimPath(path) })),
+    deadline,
+  );
+  for (const [i, result] of results.entries()) {
+    const ticket = late[i] as Ticket;
+    ticket.decide('data' in result && decodeClaim(result.data)?.a === ticket.attempt);
   }
 }

@@ -3,6 +3,7 @@
  *
  *   check(the turn's node)                                    nobody else takes
  *   check(the data directory at version 0)                     the queue was not deleted (protocol T7)
+ *   check(the queue's name at the version that was looked at)  nor paused since (protocol C70)
  *   check(the delivery record of the claim in front)           what was handed out before it is claimed (`order.ts`)
  *   for each message: create(m/d) or setData(m/d, its version)  one more delivery, exactly counted
  *                     create(m/c, ephemeral)                     the claim, which goes with the lease
@@ -32,9 +33,10 @@ export interface Claimed {
 
 /**
  * `made`; `none` of the messages could be claimed, somebody else has them; `turn-lost`, or `out-of-order`, because what
- * was handed out before was not claimed: nothing was done.
+ * was handed out before was not claimed, or `outdated`, because the queue was paused or configured meanwhile: nothing
+ * was done.
  */
-export type Outcome = 'made' | 'none' | 'turn-lost' | 'out-of-order';
+export type Outcome = 'made' | 'none' | 'turn-lost' | 'out-of-order' | 'outdated';
 
 const EMPTY = Buffer.alloc(0);
 
@@ -67,6 +69,7 @@ export async function takeClaims(
           const culprit = transaction.culpritOf(error);
           if (culprit === 'queue') throw new QueueGoneError();
           if (culprit === 'turn' && isReason(error, 'NO_NODE')) return 'turn-lost';
+          if (culprit === 'unchanged') return 'outdated';
           if (culprit === undefined || culprit === 'turn') throw error;
           if (culprit === 'order') await before?.taken;
           else {
@@ -115,12 +118,13 @@ function claimData(
 function transactionFor(
   queue: Queue,
   entries: readonly Entry[],
-  { fence, before }: Ticket,
+  { fence, unchanged, before }: Ticket,
   dataOf: (entry: Entry) => Buffer,
-): OwnedTransaction<'turn' | 'queue' | 'order' | Entry> {
-  const transaction = new OwnedTransaction<'turn' | 'queue' | 'order' | Entry>()
+): OwnedTransaction<'turn' | 'queue' | 'unchanged' | 'order' | Entry> {
+  const transaction = new OwnedTransaction<'turn' | 'queue' | 'unchanged' | 'order' | Entry>()
     .add('turn', { type: 'check', path: fence })
-    .add('queue', queue.paths.exists);
+    .add('queue', queue.paths.exists)
+    .add('unchanged', unchanged);
   if (before !== undefined && before.known === undefined) transaction.add('order', { type: 'check', ...before.record });
   for (const entry of entries) {
     const path = recordPath(entry.path);

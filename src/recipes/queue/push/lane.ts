@@ -35,7 +35,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { ClientGoneError } from '../../../errors.js';
-import type { Requester } from '../../../time.js';
+import { sharing } from '../../../time.js';
 import type { ControlSession } from '../../../zookeeper/control-session.js';
 import { isReason, isTransient, mayBeApplied, noAnswer, NoReplyError } from '../../../zookeeper/errors.js';
 import type { NodeData } from '../../../zookeeper/operations.js';
@@ -149,7 +149,12 @@ export class PushLane {
     for (const push of group) push.maybeApplied = true;
     const session = this.#control.sessionId;
     try {
-      const results = await this.#control.groupCommit.until(deadline, whoever(group)).multi(transaction.operations);
+      const results = await this.#control.groupCommit
+        .until(
+          deadline,
+          sharing(group, (push) => push.over),
+        )
+        .multi(transaction.operations);
       this.#version += 1;
       settle(group);
       for (const [priority, segment] of segments) {
@@ -271,15 +276,6 @@ export class PushLane {
       }
     }
   }
-}
-
-/** Who has hung up while the transaction waited is in none: it is put together anew. */
-function whoever(group: readonly PendingPush[]): Requester {
-  return {
-    get gone() {
-      return group.some((push) => push.over);
-    },
-  };
 }
 
 function settle(group: readonly PendingPush[], error?: unknown): void {

@@ -38,6 +38,8 @@ export interface NewMessage {
   /** What it is known by without a messageId: the request, and which of its messages it is. */
   attempt?: Attempt | undefined;
   attributes?: Record<string, string> | undefined;
+  /** What has to be done in the transaction that pushes it: refused, the push fails with what ZooKeeper answered. */
+  guards?: readonly MultiOperation[];
 }
 
 export interface Pushed {
@@ -48,7 +50,8 @@ export interface Pushed {
 
 /**
  * @returns one per message, in order
- * @throws PosternError `too-large`, `queue-full`, `invalid` before anything is sent; NoReplyError
+ * @throws PosternError `too-large`, `queue-full`, `invalid` before anything is sent; ZooKeeperError of a refused guard;
+ *   NoReplyError
  */
 export async function pushMessages(
   queues: Queues,
@@ -165,15 +168,16 @@ async function pushTo(
     arrivals: open.map(({ arrival }) => arrival),
     deadline,
     requester,
-    refused: async (_index, _operation, error) => {
+    refused: async (index, operation, error) => {
+      if (operation < (open[index]?.guards.length ?? 0)) throw error;
       const marked = markedOf(open);
       const marks = marked.map((entry) => entry.marked);
       const next = await afterRefusal(queue.control, marks, error, await queue.ensembleNow(deadline), deadline);
       const known = new Map<string, string>();
-      for (const [i, { id, arrival }] of marked.entries()) {
+      for (const [i, { id, arrival, guards }] of marked.entries()) {
         const then = next[i] as MultiOperation | string;
         if (typeof then === 'string') known.set(id, then);
-        else arrival.conditions = [then];
+        else arrival.conditions = [...guards, then];
       }
       // It was this very push, in a transaction whose reply was lost: all of it is there.
       if (marked.some(({ id }) => known.get(id) === id)) open = [];
@@ -218,6 +222,7 @@ function markedOf(entries: readonly PushedArrival[]): MarkedArrival[] {
 /** A message of a request on its way. */
 class PushedArrival {
   readonly arrival: Arrival;
+  readonly guards: readonly MultiOperation[];
   marked: Marked | undefined;
 
   constructor(
@@ -232,12 +237,14 @@ class PushedArrival {
       a: message.attributes,
       p: dueAt === undefined ? undefined : priority,
     };
-    this.arrival = { data: encodeMessage({ header, body: message.body }), priority, dueAt, conditions: [] };
+    this.guards = message.guards ?? [];
+    const data = encodeMessage({ header, body: message.body });
+    this.arrival = { data, priority, dueAt, conditions: [...this.guards] };
   }
 
   mark(path: string, mark: Marked['mark']): void {
     this.marked = { path, mark };
-    this.arrival.conditions = [makeMark(path, mark)];
+    this.arrival.conditions = [...this.guards, makeMark(path, mark)];
   }
 }
 

@@ -1,6 +1,6 @@
 /** Housekeeping of the marks by which repeated additions are recognised. */
 import { expect, test } from 'vitest';
-import { TidyCounterMarks } from '../../../../src/recipes/counter/tidy.js';
+import { TidyMarks } from '../../../../src/recipes/housekeeping/marks.js';
 import { Sweep } from '../../../../src/recipes/housekeeping/sweep.js';
 import { passed } from '../../../support/eventually.js';
 import { startReplica } from '../../../support/start-gateway.js';
@@ -16,7 +16,7 @@ test('a replica that keeps house again counts the age of marks anew: another one
   await replica.expect(200, 'POST', '/v1/counters/c/add', { body });
   const marks = (): Promise<number> => countBelow(control, layout.counterMarks('default'));
   const made = await marks();
-  const chore = new TidyCounterMarks(context, MARK_MS);
+  const chore = new TidyMarks((namespace) => layout.counterMarks(namespace), MARK_MS);
   const sweep = new Sweep(context, () => false);
   await chore.sweep(sweep);
   chore.handedOver();

@@ -134,7 +134,7 @@ describe('housekeeping', () => {
   });
 
   it('leaves it as long as something may still be on its way to it', async () => {
-    await using pair = await startPair({ housekeeping: { everyMs: 50, idleMs: IDLE_MS, counterMarkMs: 200 } });
+    await using pair = await startPair({ housekeeping: { everyMs: 50, idleMs: IDLE_MS, markMs: 200 } });
     const { control, layout } = pair.a.gateway.context;
     await add(pair.a, 'gone', 'r1');
     await remove(pair.b, 'gone');

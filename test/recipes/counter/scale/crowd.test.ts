@@ -12,7 +12,7 @@ test(
   '10 000 additions with a requestId leave one znode and their directories behind',
   { timeout: scaled(240_000) },
   async () => {
-    await using pair = await startPair({ housekeeping: { everyMs: 200, idleMs: 3_600_000, counterMarkMs: 20_000 } });
+    await using pair = await startPair({ housekeeping: { everyMs: 200, idleMs: 3_600_000, markMs: 20_000 } });
     const { control, layout } = pair.a.gateway.context;
     const marks = async (): Promise<number> => {
       const directory = layout.counterMarks('default');

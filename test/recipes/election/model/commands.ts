@@ -115,3 +115,32 @@ export class Speak extends Command<ElectionScene> {
     return `speak(${what}, ${who}${who === 'anybody' ? ` ${client}/${requestId}` : ''} ${choice}, at ${at})`;
   }
 }
+
+/** Somebody with the right to makes one of those who stand the leader. */
+export class Transfer extends Command<ElectionScene> {
+  constructor(
+    scene: () => ElectionScene,
+    readonly at: At,
+    readonly choice: number,
+  ) {
+    super(scene);
+  }
+
+  override check(): boolean {
+    return super.check() && this.scene().model.leader !== undefined;
+  }
+
+  async act(scene: ElectionScene): Promise<void> {
+    const { places } = scene.model;
+    const position = this.choice % places.length;
+    const { candidateId } = places[position] as Candidate;
+    const reply = await scene.call(this.at, 'transfer', undefined, { candidateId });
+    expectReply(reply, 200, { candidateId, leads: true, overtaken: Math.max(0, position - 1) });
+    const [leader, ...overtaken] = places.slice(0, position);
+    if (leader !== undefined) await scene.makeWay(leader, overtaken);
+  }
+
+  toString(): string {
+    return `transfer(${this.choice}, at ${this.at})`;
+  }
+}

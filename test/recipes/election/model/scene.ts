@@ -7,7 +7,7 @@ import { ElectionModel, type Candidate } from './model.js';
 import { ElectionObserver, seenLeader, type SeenLeader } from './observer.js';
 import { expectShown, LineScene } from '../../line/model/scene.js';
 import type { Place } from '../../line/model/model.js';
-import type { At, Site } from '../../line/model/site.js';
+import type { At, Site, Standing } from '../../line/model/site.js';
 
 interface ShownElection {
   leader: SeenLeader | null;
@@ -44,6 +44,35 @@ export class ElectionScene extends LineScene<ElectionModel> {
     // Of one that never led no more than its id is known.
     const { client, hold, candidateId, fencingToken = 0 } = candidate;
     if (hold === undefined && candidateId !== undefined) this.past.push({ client, holdId: candidateId, fencingToken });
+  }
+
+  /** For another candidate. Those who wait stand again, behind all others, in the order in which they come. */
+  async makeWay(leader: Candidate, overtaken: readonly Candidate[]): Promise<void> {
+    this.takenAway(leader.client, `${leader.candidateId} broken`);
+    this.leave(leader);
+    for (const place of overtaken) {
+      this.takenAway(place.client, `${place.candidateId} overtaken`);
+      if (place.waiting === undefined) this.leave(place);
+      else this.#standsNoMore(place);
+    }
+    const again = overtaken.filter(({ waiting }) => waiting !== undefined);
+    const isOf = ({ client, requestId }: Candidate, standing: Standing): boolean =>
+      standing.leaseId === this.lease(client).leaseId && standing.requestId === requestId;
+    let line: Standing[] = [];
+    await this.soon('those who were overtaken stand again', async () => {
+      line = await this.site.standing(this.kind, this.name);
+      return again.every((place) => line.some((other) => isOf(place, other) && other.state === 'waiting'));
+    });
+    for (const standing of line) {
+      const place = again.find((other) => isOf(other, standing));
+      if (place !== undefined) this.model.join(place);
+    }
+  }
+
+  #standsNoMore(place: Candidate): void {
+    this.past.push({ client: place.client, holdId: place.candidateId as string, fencingToken: 0 });
+    this.model.remove(place);
+    delete place.candidateId;
   }
 
   /** As the leader, if it is that, by proclaim or acknowledge. */

@@ -37,7 +37,7 @@ test.each([true, false])(
     expect(await witness.holder('door')).toBeDefined();
     proxy.accept();
     await eventually('it is no hold', async () => (await witness.holder('door')) === undefined);
-    expect((await b.acquire('door', other, { waitMs: scaled(20_000) })).body).toMatchObject({ held: true });
+    expect((await b.acquire('door', other, { waitMs: WAIT_MS })).body).toMatchObject({ held: true });
     await eventually('all is done', () => a.gateway.context.cleanup.pending === 0);
     await b.release('door', other);
     // Its client may come back for it as long as it is there, and is no duplicate of itself.

@@ -127,7 +127,7 @@ export class Break extends Command {
     if (holds.map(({ holdId }) => holdId).join() !== broken.map(holdIdOf).join())
       throw new Error(`others were broken than should be: ${inWords(reply)}`);
     for (const place of broken) {
-      scene.broken.set(place.client, [...(scene.broken.get(place.client) ?? []), holdIdOf(place)]);
+      scene.takenAway(place.client, `${holdIdOf(place)} broken`);
       scene.leave(place);
     }
   }
@@ -173,7 +173,7 @@ export class Heartbeat extends Command {
     expectReply(reply, 200);
     const { lost } = reply.body as { lost: { holdId: string; reason: string }[] };
     const told = lost.map(({ holdId, reason }) => `${holdId} ${reason}`).sort();
-    const broken = (scene.broken.get(this.client) ?? []).map((holdId) => `${holdId} broken`).sort();
+    const broken = [...(scene.broken.get(this.client) ?? [])].sort();
     if (told.join() !== broken.join())
       throw new Error(`told of ${JSON.stringify(lost)}, of which ${JSON.stringify(broken)} should be lost`);
   }

@@ -13,7 +13,7 @@ import {
   ReleaseByRequestId,
 } from './client-commands.js';
 import type { Command } from './command.js';
-import { Campaign, Speak, VALUES } from '../../election/model/commands.js';
+import { Campaign, Speak, Transfer, VALUES } from '../../election/model/commands.js';
 import type { ElectionScene } from '../../election/model/scene.js';
 import type { LineModel, Wish } from './model.js';
 import type { LineScene } from './scene.js';
@@ -95,7 +95,8 @@ export function electionSequences(scene: () => ElectionScene, options: CommandOp
       choice,
     })
     .map((given) => new Speak(scene, given));
-  return sequences([...liningUp(acquires), again, speaks, speaks, ...clients(scene)], scene, options);
+  const transfers = fc.tuple(at, choice).map((given) => new Transfer(scene, ...given));
+  return sequences([...liningUp(acquires), again, speaks, speaks, transfers, ...clients(scene)], scene, options);
 }
 
 /** Thrice: a line in which nobody stands shows little. */

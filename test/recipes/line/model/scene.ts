@@ -56,7 +56,7 @@ export class LineScene<M extends LineModel = LineModel> {
   commands = 0;
   /** Holds, or candidacies, that have gone. */
   readonly past: ({ client: number } & Hold)[] = [];
-  /** Of each client: the holds that were taken away from its lease. */
+  /** Of each client: what was taken away from its lease, and how. */
   readonly broken = new Map<number, string[]>();
   readonly open = new OpenRequests();
   readonly words: Words;
@@ -131,6 +131,11 @@ export class LineScene<M extends LineModel = LineModel> {
       const standing = await this.#standing(place);
       return standing?.state === 'waiting' && standing.attempt !== before;
     });
+  }
+
+  /** @param what the holdId, and the reason that the lease is told */
+  takenAway(client: number, what: string): void {
+    this.broken.set(client, [...(this.broken.get(client) ?? []), what]);
   }
 
   leave(place: Place): void {

@@ -1,6 +1,6 @@
 /** Where the clients of a sequence go: two replicas, and what a test can do to them or see behind their back. */
 import type { LineKind } from '../../../../src/leases/layout.js';
-import { decodeRecord } from '../../../../src/recipes/line/contender.js';
+import { decodeRecord, sortLine } from '../../../../src/recipes/line/contender.js';
 import type { Client } from '../../../support/http/client.js';
 import { expireSession, spawnReplica, startPair, startReplica, type Replica } from '../../../support/start-gateway.js';
 import { freshRoot } from '../../../support/start-zookeeper.js';
@@ -23,6 +23,7 @@ export interface Site extends AsyncDisposable {
   expire(leaseId: string): Promise<void>;
   /** Kills a replica and starts it again. */
   crash(at: At): Promise<void>;
+  /** In line order. */
   standing(kind: Kind, name: string): Promise<Standing[]>;
 }
 
@@ -83,7 +84,7 @@ function seenBy(replica: Replica): Pick<Site, 'expire' | 'standing'> {
       await control.sync(directory, deadline);
       const { children } = await control.getChildren(directory, deadline).catch(() => ({ children: [] }));
       const nodes = await Promise.all(
-        children.map((child) => control.getData(`${directory}/${child}`, deadline).catch(() => undefined)),
+        sortLine(children).map((each) => control.getData(`${directory}/${each.name}`, deadline).catch(() => undefined)),
       );
       return nodes.flatMap((node) => (node === undefined ? [] : (decodeRecord(node.data) ?? [])));
     },

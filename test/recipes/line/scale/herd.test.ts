@@ -2,7 +2,7 @@
 import { afterAll, describe, expect, test } from 'vitest';
 import { ABANDONED_CHECK_MS } from '../../../../src/recipes/line/abandoned.js';
 import { eventually } from '../../../support/eventually.js';
-import { STANDING_WATCHES, startPair, type Pair } from '../../../support/start-gateway.js';
+import { startPair, type Pair } from '../../../support/start-gateway.js';
 import { scaled } from '../../../support/timing.js';
 
 interface Cost {
@@ -67,9 +67,9 @@ async function drain(pair: Pair, waiters: number): Promise<Cost> {
     expect((await replica.release('crowd', lease, { holdId: granted.holdId })).status).toBe(204);
   });
   let [last, quietFor] = [-1, 0];
-  await eventually('everybody watches its predecessor, and ZooKeeper has answered all of them', async () => {
+  await eventually('everybody stands in line, and ZooKeeper has answered all of them', async () => {
     const sent = await requests(pair);
-    const quiet = sent === last && (await total('postern_watches')) === waiters + 2 * STANDING_WATCHES;
+    const quiet = sent === last && (await total('postern_waiters', { kind: 'lock' })) === waiters;
     [last, quietFor] = [sent, quiet ? quietFor + 1 : 0];
     return quietFor >= QUIET_LOOKS;
   });

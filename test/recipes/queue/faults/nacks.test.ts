@@ -5,7 +5,7 @@
 import { describe, expect, test } from 'vitest';
 import { OPCODE } from '../../../../src/zookeeper/operations.js';
 import { bodiesOf, claim, configure, peek, pop, pushBodies, queueOf, settle, settleAll } from '../client.js';
-import { startPair, startReplica, type Pair } from '../../../support/start-gateway.js';
+import { startPair, startReplica, type Pair, type Replica } from '../../../support/start-gateway.js';
 import { freshRoot } from '../../../support/start-zookeeper.js';
 import { scaled } from '../../../support/timing.js';
 import { soon, startCuttable } from '../../../support/scene.js';
@@ -21,6 +21,12 @@ const WAYS = {
   'to the dead letters': {
     config: { maxDeliveries: 1, deadLetterQueue: 'dead' },
     body: {},
+    queue: 'dead',
+    deliveries: 1,
+  },
+  'to the dead letters, as it is asked for': {
+    config: { maxDeliveries: 9, deadLetterQueue: 'dead' },
+    body: { deadLetter: true },
     queue: 'dead',
     deliveries: 1,
   },
@@ -79,6 +85,30 @@ describe.each(Object.entries(WAYS))('a message that is given back %s', (_, { con
       expect(await settle(replica, 'work', 'ack', one, claims)).toMatchObject([{ status: 409 }, { gone: true }]);
     expect(await settle(pair.a, queue, 'ack', two, others)).toMatchObject([{ status: 200, gone: true }]);
   });
+});
+
+test.each(Object.entries(WAYS).slice(1))('%s by two requests at once: both are told that it was', async (_, way) => {
+  await using pair = await startPair();
+  await configure(pair.a, 'work', way.config);
+  await configure(pair.a, 'dead');
+  await pushBodies(pair.a, 'work', [1, 2]);
+  const lease = await pair.a.createLease({ ttlMs: TTL_MS });
+  const claims = await claim(pair.a, 'work', lease, { max: 2 });
+  const giveBack = (replica: Replica) => settle(replica, 'work', { op: 'nack', ...way.body }, lease, claims);
+  const { control, layout } = pair.a.gateway.context;
+  const getData = control.getData.bind(control);
+  let other: ReturnType<typeof giveBack> | undefined;
+  // The marks were read, and the message is about to be.
+  control.getData = async (path, deadline) => {
+    if (path.startsWith(layout.queueData('default', '')) && !path.includes('/nacks/'))
+      await (other ??= giveBack(pair.b));
+    return getData(path, deadline);
+  };
+  expect(await giveBack(pair.a)).toMatchObject([{ status: 200 }, { status: 200 }]);
+  expect(await other).toMatchObject([{ status: 200 }, { status: 200 }]);
+  const moved = [await pop(pair.b, way.queue, { waitMs: 5_000 }), await pop(pair.b, way.queue, { waitMs: 5_000 })];
+  expect(bodiesOf(moved.flat()).sort()).toEqual([1, 2]);
+  expect(await queueOf(pair.b, way.queue)).toMatchObject({ depth: 0, delayed: 0 });
 });
 
 async function marks(pair: Pair, leaseId: string): Promise<number | undefined> {

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { encodeMessage } from '../../../../src/recipes/queue/message.js';
 import { QueuePaths } from '../../../../src/recipes/queue/paths.js';
 import { startPair, type Pair } from '../../../support/start-gateway.js';
-import { claim, configure, peek, pop, push, queueOf, settleAll } from '../client.js';
+import { claim, configure, peek, pop, push, queueOf, settle, settleAll } from '../client.js';
 
 const TTL_MS = 20_000;
 
@@ -53,6 +53,50 @@ describe('a dead letter of a queue with priorities', () => {
     for (const priority of [7, 3]) await push(pair.a, 'work', [{ body: priority, priority }]);
     for (let i = 0; i < 2; i += 1) await settleAll(pair.b, 'work', 'nack', lease, await claim(pair.a, 'work', lease));
     expect(await peek(pair.b, 'work.dead')).toMatchObject([{ priority: 3 }, { priority: 7 }]);
+  });
+});
+
+describe('a message that nobody can process', () => {
+  test('is a dead letter at once, when it is given back so, and the others that are given back are not', async () => {
+    await using pair = await startPair();
+    const lease = await pair.a.createLease({ ttlMs: TTL_MS });
+    await configure(pair.a, 'work', { maxDeliveries: 5, deadLetterQueue: 'work.dead' });
+    await push(pair.a, 'work', [{ body: 'poison' }, { body: 'fine' }]);
+    const [poison, fine] = await claim(pair.b, 'work', lease, { max: 2 });
+    await settleAll(pair.a, 'work', { op: 'nack', deadLetter: true, reason: 'no such customer' }, lease, [poison!]);
+    await settleAll(pair.a, 'work', { op: 'nack', deadLetter: false }, lease, [fine!]);
+    expect(await peek(pair.b, 'work.dead')).toMatchObject([
+      { body: 'poison', deliveries: 0, deadLetter: { cause: 'nack', reason: 'no such customer', deliveries: 1 } },
+    ]);
+    expect(await peek(pair.b, 'work')).toMatchObject([{ body: 'fine', deliveries: 1 }]);
+    // Repeated it is done already, and never is one of somebody else's.
+    expect(await settle(pair.b, 'work', { op: 'nack', deadLetter: true }, lease, [poison!])).toMatchObject([
+      { status: 200, gone: true },
+    ]);
+    const other = await pair.a.createLease({ ttlMs: TTL_MS });
+    const [again] = await claim(pair.a, 'work', other);
+    expect(await settle(pair.b, 'work', { op: 'nack', deadLetter: true }, lease, [fine!, again!])).toMatchObject([
+      { status: 200, gone: true },
+      { status: 409 },
+    ]);
+    expect((await queueOf(pair.b, 'work.dead')).depth).toBe(1);
+  });
+
+  test('stays claimed when the queue has no dead letters, or when it shall also wait', async () => {
+    await using pair = await startPair();
+    const lease = await pair.a.createLease({ ttlMs: TTL_MS });
+    await push(pair.a, 'work', [{ body: 'poison' }]);
+    const claimIds = (await claim(pair.b, 'work', lease)).map(({ claimId }) => claimId);
+    for (const [body, field] of [
+      [{ claimIds, deadLetter: true }, 'deadLetter'],
+      [{ claimIds, deadLetter: true, delayMs: 1 }, 'delayMs'],
+      [{ claimIds, deadLetter: 1 }, 'deadLetter'],
+    ] as const)
+      expect(await pair.a.call('POST', '/v1/queues/work/nack', { body, leaseToken: lease.leaseToken })).toMatchObject({
+        status: 422,
+        body: { code: 'invalid', field },
+      });
+    expect(await queueOf(pair.b, 'work')).toMatchObject({ claimed: 1 });
   });
 });
 

@@ -62,6 +62,21 @@ test('depth and oldest message are told of the queues in use, under their names'
   expect(await pair.a.metric('postern_queue_oldest_message_timestamp_seconds', { queue: 'work' })).toBe(0);
 });
 
+test('a queue that is paused is told of, until it is resumed', async () => {
+  await using pair = await startPair();
+  await pushBodies(pair.b, 'work', [1]);
+  await pushBodies(pair.b, 'other', [1]);
+  const paused = async (): Promise<number[]> => {
+    await pair.b.gateway.recipes.queue.metrics.count();
+    return Promise.all(['work', 'other'].map((queue) => pair.b.metric('postern_queue_paused', { queue })));
+  };
+  expect(await paused()).toEqual([0, 0]);
+  await pair.a.expect(204, 'POST', '/v1/queues/work/pause');
+  expect(await paused()).toEqual([1, 0]);
+  await pair.a.expect(204, 'POST', '/v1/queues/work/resume');
+  expect(await paused()).toEqual([0, 0]);
+});
+
 test('no more names than the setting allows become labels; the others are added up', async () => {
   await using pair = await startPair({ settings: { POSTERN_MAX_QUEUE_LABELS: '2' } });
   for (const name of ['q1', 'q2', 'q3', 'q4']) await pushBodies(pair.a, name, [1, 2]);

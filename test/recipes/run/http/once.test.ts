@@ -93,9 +93,9 @@ describe('a finish', () => {
   test('is idempotent for the same outcome, also when its lease has ended, and refused for the other one', async () => {
     await using pair = await startPair();
     const lease = await leaseFor(pair.a);
-    const { fencingToken } = await started(pair.a, lease, 'monday');
+    await started(pair.a, lease, 'monday');
     const first = await finish(pair.a, lease, 'monday', 'done', { note: 'once' });
-    expect((await finish(pair.b, lease, 'monday', 'done', { note: 'twice', fencingToken })).body).toEqual(first.body);
+    expect((await finish(pair.b, lease, 'monday', 'done', { note: 'twice' })).body).toEqual(first.body);
     expect((await finish(pair.b, lease, 'monday', 'failed')).body).toMatchObject({ code: 'not-holder' });
     await expireSession(pair.a, lease.leaseId);
     expect((await finish(pair.b, lease, 'monday')).status).toBe(200);
@@ -104,23 +104,22 @@ describe('a finish', () => {
   test('as failed is known also when somebody else has the next attempt, and does not end that', async () => {
     await using pair = await startPair();
     const [a, b] = [await leaseFor(pair.a), await leaseFor(pair.b)];
-    const { fencingToken } = await started(pair.a, a, 'monday');
+    await started(pair.a, a, 'monday');
     await finish(pair.a, a, 'monday', 'failed');
     await started(pair.b, b, 'monday');
-    for (const body of [{}, { fencingToken }])
-      expect(await finish(pair.b, a, 'monday', 'failed', body)).toMatchObject({
-        status: 200,
-        body: { state: 'running', attempt: 2 },
-      });
+    expect(await finish(pair.b, a, 'monday', 'failed')).toMatchObject({
+      status: 200,
+      body: { state: 'running', attempt: 2 },
+    });
     expect((await finish(pair.a, a, 'monday', 'done')).body).toMatchObject({ code: 'not-holder', attempt: 2 });
     expect((await show(pair.a))[0]).toMatchObject({ state: 'running', attempt: 2 });
   });
 
-  test('that names the token of an earlier attempt of the same lease does not end the later one', async () => {
+  test('of an earlier attempt, that comes late, does not end a later one of the same lease', async () => {
     await using replica = await startReplica();
     const lease = await leaseFor(replica);
     const { fencingToken } = await started(replica, lease, 'monday');
-    await finish(replica, lease, 'monday', 'failed', { fencingToken });
+    await finish(replica, lease, 'monday', 'failed');
     await started(replica, lease, 'monday');
     expect((await finish(replica, lease, 'monday', 'failed', { fencingToken })).status).toBe(200);
     expect((await finish(replica, lease, 'monday', 'done', { fencingToken })).status).toBe(409);
@@ -131,8 +130,11 @@ describe('a finish', () => {
     await using pair = await startPair();
     const [a, b] = [await leaseFor(pair.a), await leaseFor(pair.b)];
     expect((await finish(pair.a, a, 'monday')).body).toMatchObject({ code: 'not-holder', occurrence: 'monday' });
-    await started(pair.a, a, 'monday');
-    expect((await finish(pair.b, b, 'monday')).body).toMatchObject({ code: 'not-holder', attempt: 1 });
+    const { fencingToken } = await started(pair.a, a, 'monday');
+    expect((await finish(pair.b, b, 'monday', 'done', { fencingToken })).body).toMatchObject({
+      code: 'not-holder',
+      attempt: 1,
+    });
     await expireSession(pair.a, a.leaseId);
     expect((await finish(pair.b, a, 'monday')).status).toBe(410);
     await started(pair.b, b, 'monday');
@@ -162,6 +164,50 @@ describe('a start that waits', () => {
     const [a, b] = [await leaseFor(pair.a), await leaseFor(pair.b)];
     await started(pair.a, a, 'monday');
     expect(await start(pair.b, b, 'monday', { waitMs: 100 })).toMatchObject({ started: false, state: 'running' });
+  });
+});
+
+describe('a start that says within which time of others it comes', () => {
+  const within = { withinMs: 600_000 };
+
+  test('is for the same occurrence as theirs, of those that come at once and of those that come later', async () => {
+    await using pair = await startPair();
+    const leases = await Promise.all(Array.from({ length: 6 }, (_, i) => leaseFor(i % 2 === 0 ? pair.a : pair.b)));
+    const told = await Promise.all(leases.map((lease, i) => start(i % 2 === 0 ? pair.b : pair.a, lease, within)));
+    const winner = told.findIndex((one) => one.started);
+    expect(told.filter((one) => one.started)).toHaveLength(1);
+    const { occurrence } = told[0]!;
+    expect(new Set(told.map((one) => one.occurrence))).toEqual(new Set([occurrence]));
+    expect(Math.abs(Date.parse(occurrence) - Date.now())).toBeLessThan(600_000);
+    await finish(pair.a, leases[winner]!, occurrence);
+    expect(await start(pair.b, leases[0]!, within)).toMatchObject({ started: false, state: 'done', occurrence });
+    expect(await show(pair.b)).toHaveLength(1);
+  });
+
+  test('has the next attempt where that failed, and the same one where it is repeated', async () => {
+    await using pair = await startPair();
+    const [a, b] = [await leaseFor(pair.a), await leaseFor(pair.b)];
+    const first = await started(pair.a, a, within);
+    expect(await started(pair.b, a, within)).toMatchObject({ attempt: 1, fencingToken: first.fencingToken });
+    await finish(pair.a, a, first.occurrence, 'failed');
+    const { occurrence } = first;
+    expect(await started(pair.b, b, within)).toMatchObject({ attempt: 2, occurrence });
+    expect(await started(pair.a, b, { withinMs: 1 })).toMatchObject({ attempt: 2, occurrence });
+  });
+
+  test('begins a new occurrence later than that, but not while the last one runs', async () => {
+    await using pair = await startPair();
+    const [a, b] = [await leaseFor(pair.a), await leaseFor(pair.b)];
+    const soon = { withinMs: 1 };
+    const { occurrence } = await started(pair.a, a, soon);
+    expect(await start(pair.b, b, soon)).toMatchObject({ started: false, state: 'running', occurrence });
+    const waiting = start(pair.b, b, soon, { waitMs: 20_000 });
+    await eventually('it waits', () => pair.b.gateway.observed() > 0);
+    await finish(pair.a, a, occurrence);
+    expect(await waiting).toMatchObject({ started: false, state: 'done', occurrence });
+    const next = await started(pair.b, b, soon);
+    expect(next.occurrence > occurrence).toBe(true);
+    expect((await show(pair.a)).map((one) => one.occurrence)).toEqual([next.occurrence, occurrence]);
   });
 });
 
@@ -228,13 +274,17 @@ test('bad input is refused with the field, the value and the rule', async () => 
     [{ occurrence: 'o', maxAttempts: 0 }, 'maxAttempts'],
     [{ occurrence: 'o', maxAttempts: 11 }, 'maxAttempts'],
     [{ occurrence: 'o', waitMs: 1e9 }, 'waitMs'],
+    [{ withinMs: 0 }, 'withinMs'],
+    [{ withinMs: 2_592_000_001 }, 'withinMs'],
+    [{ occurrence: 'o', withinMs: 1_000 }, 'withinMs'],
   ];
   for (const [body, field] of cases)
     expect(await call(replica, 'start', lease, body)).toMatchObject({ status: 422, body: { code: 'invalid', field } });
-  const finishing = { occurrence: 'o', outcome: 'done' };
+  const finishing = { occurrence: 'o', outcome: 'done', fencingToken: 1 };
   for (const [body, field] of [
     [{ ...finishing, outcome: 'open' }, 'outcome'],
     [{ ...finishing, note: 'x'.repeat(201) }, 'note'],
+    [{ ...finishing, fencingToken: undefined }, 'fencingToken'],
   ] as const)
     expect(await call(replica, 'finish', lease, body)).toMatchObject({ status: 422, body: { field } });
   const without = await replica.call('POST', `/v1/runs/${NAME}/start`, { body: { occurrence: 'o' } });

@@ -26,9 +26,11 @@ const SEED = Number(env['MODEL_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
 const PATH = env['MODEL_PATH'] ?? '';
 const CALLERS = 3;
 const RETRIES = 400;
+/** Longer than all of it takes. */
+const LONG_MS = 86_400_000;
 
 type Action =
-  | { what: 'start'; who: number; occurrence: string; maxAttempts: number; kill: boolean }
+  | { what: 'start'; who: number; occurrence: string; within: boolean; maxAttempts: number; kill: boolean }
   | { what: 'finish'; who: number; occurrence: string; outcome: 'done' | 'failed'; kill: boolean }
   | { what: 'die'; who: number }
   | { what: 'look' };
@@ -45,6 +47,7 @@ const actions = fc.array(
           what: fc.constant('start' as const),
           who,
           occurrence,
+          within: fc.boolean(),
           maxAttempts: fc.integer({ min: 1, max: 4 }),
           kill,
         }),
@@ -72,13 +75,17 @@ interface Expected {
   maxAttempts: number;
   leaseId: string;
   outcome: 'done' | 'failed' | undefined;
-  failedBy: Set<string>;
+  fencingToken: number;
+  /** The tokens of the attempts before that were finished as failed. */
+  failed: Set<number>;
 }
 
 class Scene {
   readonly #expected = new Map<string, Expected>();
   readonly #dead = new Set<string>();
   readonly #leases: LeaseHandle[] = [];
+  /** The fencing token that a lease was told, by occurrence and lease. */
+  readonly #told = new Map<string, number>();
   #token = 0;
   #at = 0;
 
@@ -109,12 +116,16 @@ class Scene {
     return this.#finish(lease, occurrence, action);
   }
 
-  async #start(lease: LeaseHandle, occurrence: string, action: Extract<Action, { what: 'start' }>): Promise<void> {
+  async #start(lease: LeaseHandle, named: string, action: Extract<Action, { what: 'start' }>): Promise<void> {
     const { maxAttempts } = action;
+    const meant = action.within ? this.#meantBy(lease) : undefined;
+    const which = meant === undefined ? { occurrence: named } : { withinMs: LONG_MS };
+    const occurrence = meant ?? named;
     const { status, body } = await this.#ask(action.kill, (replica) =>
-      call(replica, 'start', lease, { occurrence, maxAttempts }),
+      call(replica, 'start', lease, { ...which, maxAttempts }),
     );
     expect(status).toBe(200);
+    expect(body).toMatchObject({ occurrence });
     const before = this.#expected.get(occurrence);
     const state = before === undefined ? 'open' : this.#stateOf(before);
     if (before !== undefined && state === 'running' && before.leaseId === lease.leaseId)
@@ -126,34 +137,43 @@ class Scene {
     const { fencingToken } = body as { fencingToken: number };
     expect(fencingToken).toBeGreaterThan(this.#token);
     this.#token = fencingToken;
-    const failedBy = new Set(before?.failedBy);
-    if (before?.outcome === 'failed') failedBy.add(before.leaseId);
+    const failed = new Set(before?.failed);
+    if (before?.outcome === 'failed') failed.add(before.fencingToken);
     const { leaseId } = lease;
+    this.#told.set(`${occurrence} ${leaseId}`, fencingToken);
     const expected = {
       attempt,
       maxAttempts: before?.maxAttempts ?? maxAttempts,
       leaseId,
       outcome: undefined,
-      failedBy,
+      fencingToken,
+      failed,
     };
     this.#expected.set(occurrence, expected);
   }
 
   async #finish(lease: LeaseHandle, occurrence: string, action: Extract<Action, { what: 'finish' }>): Promise<void> {
     const { outcome } = action;
+    // That of an earlier attempt of this lease, if another one has the occurrence by now.
+    const fencingToken = this.#told.get(`${occurrence} ${lease.leaseId}`) ?? 1;
     const { status, body } = await this.#ask(action.kill, (replica) =>
-      call(replica, 'finish', lease, { occurrence, outcome }),
+      call(replica, 'finish', lease, { occurrence, outcome, fencingToken }),
     );
     const before = this.#expected.get(occurrence);
-    const isMine = before?.leaseId === lease.leaseId;
-    const isRepeated = isMine
-      ? before.outcome === outcome
-      : outcome === 'failed' && before?.failedBy.has(lease.leaseId);
+    const isMine = before?.leaseId === lease.leaseId && before.fencingToken === fencingToken;
+    const isRepeated = isMine ? before.outcome === outcome : outcome === 'failed' && before?.failed.has(fencingToken);
     if (isMine && before.outcome === undefined) before.outcome = outcome;
     else if (isRepeated !== true)
       return void expect({ status, body }).toMatchObject({ status: 409, body: { code: 'not-holder' } });
     expect(status).toBe(200);
     expect(body).toMatchObject({ attempt: before?.attempt, state: this.#stateOf(before as Expected) });
+  }
+
+  /** By a start that comes soon after all others: the attempt that it repeats, or the last occurrence. */
+  #meantBy({ leaseId }: LeaseHandle): string | undefined {
+    const all = [...this.#expected];
+    const own = all.findLast(([, one]) => one.leaseId === leaseId && one.outcome === undefined);
+    return (own ?? all.at(-1))?.[0];
   }
 
   async #look(prefix: string): Promise<void> {

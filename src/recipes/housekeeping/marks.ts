@@ -1,35 +1,34 @@
 /**
- * Removes the marks of counter operations once they can no longer be repeated. A mark's age is how long this replica
- * has seen it, so marks need not be read; a replica that takes over starts counting anew. The directories, at most 256
- * in a namespace, stay.
+ * Removes the marks of operations once these can no longer be repeated. A mark's age is how long this replica has seen
+ * it, so marks need not be read; a replica that takes over starts counting anew. The directories, at most 256 in a
+ * namespace, stay.
  */
 import { MINUTE } from '../../time.js';
 import { unless } from '../../zookeeper/errors.js';
-import type { Coordination } from '../coordination.js';
-import type { Chore } from '../housekeeping/housekeeping.js';
-import type { Sweep } from '../housekeeping/sweep.js';
+import type { Chore } from './housekeeping.js';
+import type { Sweep } from './sweep.js';
 
 /** So long a repeat is recognised, at least. */
-export const COUNTER_MARK_MS = 5 * MINUTE;
+export const MARK_MS = 5 * MINUTE;
 
-export class TidyCounterMarks implements Chore {
-  readonly #context: Coordination;
+export class TidyMarks implements Chore {
+  readonly #marksIn: (namespace: string) => string;
   readonly #markMs: number;
   /** When each was seen first, monotonic. */
   #seen = new Map<string, number>();
 
-  constructor(context: Coordination, markMs = COUNTER_MARK_MS) {
-    this.#context = context;
+  /** @param marksIn the node below which the directories of the marks are, in a namespace */
+  constructor(marksIn: (namespace: string) => string, markMs = MARK_MS) {
+    this.#marksIn = marksIn;
     this.#markMs = markMs;
   }
 
   async sweep(sweep: Sweep): Promise<void> {
-    const { layout } = this.#context;
     const now = performance.now();
     const seen = new Map<string, number>();
     const old: string[] = [];
     await sweep.eachNamespace(async (namespace) => {
-      const directory = layout.counterMarks(namespace);
+      const directory = this.#marksIn(namespace);
       for (const bucket of await sweep.children(directory)) {
         if (sweep.stopped) return;
         for (const name of await sweep.children(`${directory}/${bucket}`)) {

@@ -1,12 +1,12 @@
 /** The event streams of a configuration key and of a prefix: `state` first, then the changes. */
-import type { ConfigValue } from '../../recipes/config/entry.js';
-import type { ConfigObservers } from '../../recipes/config/observers.js';
-import { summaryOf, type KeySummary } from '../../recipes/config/summaries.js';
-import type { Page } from '../../page.js';
-import { instant } from '../../time.js';
-import type { components } from '../contract/contract.js';
-import type { EventStream, Exchange } from '../frame/exchange.js';
-import { subscribedStream } from './shared/state-stream.js';
+import type { ConfigValue } from '../../../recipes/config/entry.js';
+import type { ConfigObservers } from '../../../recipes/config/observers.js';
+import { summaryOf, type KeySummary } from '../../../recipes/config/summaries.js';
+import type { Page } from '../../../page.js';
+import { instant } from '../../../time.js';
+import type { components } from '../../contract/contract.js';
+import type { EventStream, Exchange } from '../../frame/exchange.js';
+import { subscribedStream } from '../shared/state-stream.js';
 
 type Schemas = components['schemas'];
 

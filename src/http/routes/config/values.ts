@@ -1,18 +1,18 @@
 /** Answers that have the values of several keys: `POST /v1/config/read`, and the list with `values`. */
 import { createHash } from 'node:crypto';
 import { isUtf8 } from 'node:buffer';
-import { PosternError } from '../../errors.js';
-import type { ConfigValue } from '../../recipes/config/entry.js';
-import { summaryOf } from '../../recipes/config/summaries.js';
-import { READ_BYTES_MAX, readTogether } from '../../recipes/config/together.js';
-import type { KeyWithValue } from '../../recipes/config/view.js';
-import type { Coordination } from '../../recipes/coordination.js';
-import type { components } from '../contract/contract.js';
-import type { Answer, Exchange } from '../frame/exchange.js';
-import { parseJson } from '../frame/json.js';
-import { describeKey } from './config-streams.js';
-import { longPollOf, notModified } from './shared/long-poll.js';
-import { namespaceOf } from './shared/subject.js';
+import { PosternError } from '../../../errors.js';
+import type { ConfigValue } from '../../../recipes/config/entry.js';
+import { summaryOf } from '../../../recipes/config/summaries.js';
+import { READ_BYTES_MAX, readTogether } from '../../../recipes/config/together.js';
+import type { KeyWithValue } from '../../../recipes/config/view.js';
+import type { Coordination } from '../../../recipes/coordination.js';
+import type { components } from '../../contract/contract.js';
+import type { Answer, Exchange } from '../../frame/exchange.js';
+import { parseJson } from '../../frame/json.js';
+import { describeKey } from './streams.js';
+import { longPollOf, notModified } from '../shared/long-poll.js';
+import { namespaceOf } from '../shared/subject.js';
 
 type Schemas = components['schemas'];
 

@@ -1,9 +1,9 @@
 /** `POST /v1/config`: translates several writes in one request from the contract to the recipe. */
-import { InvalidError } from '../../errors.js';
-import type { ConfigOperation } from '../../recipes/config/plan.js';
-import { isMediaType } from '../frame/body.js';
-import type { components } from '../contract/contract.js';
-import { etagsOf } from './shared/etag.js';
+import { InvalidError } from '../../../errors.js';
+import type { ConfigOperation } from '../../../recipes/config/plan.js';
+import { isMediaType } from '../../frame/body.js';
+import type { components } from '../../contract/contract.js';
+import { etagsOf } from '../shared/etag.js';
 
 type Schemas = components['schemas'];
 

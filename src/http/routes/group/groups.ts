@@ -1,19 +1,19 @@
 /** `/v1/groups`: the requests about groups and shares, in the words of the contract. */
-import type { Coordination } from '../../recipes/coordination.js';
-import type { MemberView } from '../../recipes/membership/member.js';
-import type { GroupObservers, GroupState } from '../../recipes/group/observer.js';
-import { describeGroupStale, listGroups, listMembers, type GroupView } from '../../recipes/group/view.js';
-import { joinGroup, leaveGroup } from '../../recipes/group/group.js';
-import type { Memberships } from '../../recipes/membership/membership.js';
-import { SharedReadings } from '../../recipes/observing/shared-readings.js';
-import { readShares, type Shares } from '../../recipes/group/shares.js';
-import { instant } from '../../time.js';
-import type { components } from '../contract/contract.js';
-import type { Answer, Exchange, Routes } from '../frame/exchange.js';
-import { checkEnded, longPollOf, notModified } from './shared/long-poll.js';
-import type { Building } from './shared/serving.js';
-import { named, StateRoutes, type Named } from './shared/state-routes.js';
-import { leaseOf, namespaceOf, pageOf, pageOfAllowed, pageTokenOf } from './shared/subject.js';
+import type { Coordination } from '../../../recipes/coordination.js';
+import type { MemberView } from '../../../recipes/membership/member.js';
+import type { GroupObservers, GroupState } from '../../../recipes/group/observer.js';
+import { describeGroupStale, listGroups, listMembers, type GroupView } from '../../../recipes/group/view.js';
+import { joinGroup, leaveGroup } from '../../../recipes/group/group.js';
+import type { Memberships } from '../../../recipes/membership/membership.js';
+import { SharedReadings } from '../../../recipes/observing/shared-readings.js';
+import { readShares, type Shares } from '../../../recipes/group/shares.js';
+import { instant } from '../../../time.js';
+import type { components } from '../../contract/contract.js';
+import type { Answer, Exchange, Routes } from '../../frame/exchange.js';
+import { checkEnded, longPollOf, notModified } from '../shared/long-poll.js';
+import type { Building } from '../shared/serving.js';
+import { named, StateRoutes, type Named } from '../shared/state-routes.js';
+import { leaseOf, namespaceOf, pageOf, pageOfAllowed, pageTokenOf } from '../shared/subject.js';
 
 type Schemas = components['schemas'];
 

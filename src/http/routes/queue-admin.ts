@@ -1,0 +1,120 @@
+/** `/v1/queues`: what operators do to queues, in the words of the contract. */
+import { InvalidError, PosternError } from '../../errors.js';
+import type { Coordination } from '../../recipes/coordination.js';
+import { purge, redrive } from '../../recipes/queue/admin/empty.js';
+import { deleteQueue, pauseQueue } from '../../recipes/queue/admin/manage.js';
+import { findMessage, removeMessage, type Search, type Wanted } from '../../recipes/queue/admin/one-message.js';
+import type { PeekedMessage } from '../../recipes/queue/admin/peek.js';
+import type { Queue } from '../../recipes/queue/queue.js';
+import type { Queues } from '../../recipes/queue/queues.js';
+import type { components } from '../contract/contract.js';
+import type { Answer, Exchange, Routes } from '../frame/exchange.js';
+import { cursorOf, pageTokenOfCursor, showPeeked } from './queue-words.js';
+import type { Building } from './shared/serving.js';
+import { namespaceOf } from './shared/subject.js';
+
+type Schemas = components['schemas'];
+
+export function queueAdminRoutes({ context, recipes }: Building): Routes {
+  const routes = new QueueAdminRoutes(context, recipes.queue.queues);
+  return {
+    deleteQueue: (exchange) => routes.remove(exchange),
+    pauseQueue: (exchange) => routes.pause(exchange, true),
+    resumeQueue: (exchange) => routes.pause(exchange, false),
+    showMessage: (exchange) => routes.showMessage(exchange),
+    removeMessage: (exchange) => routes.removeMessage(exchange),
+    purgeQueue: (exchange) => routes.purge(exchange),
+    redriveQueue: (exchange) => routes.redrive(exchange),
+  };
+}
+
+class QueueAdminRoutes {
+  readonly #context: Coordination;
+  readonly #queues: Queues;
+
+  constructor(context: Coordination, queues: Queues) {
+    this.#context = context;
+    this.#queues = queues;
+  }
+
+  async remove(exchange: Exchange): Promise<Answer> {
+    const namespace = await namespaceOf(exchange, this.#context.leases, 'admin');
+    const { force } = exchange.query as { force?: boolean };
+    const name = nameOf(exchange);
+    await deleteQueue(this.#context, this.#queues, { namespace, name }, force ?? false, exchange);
+    return { status: 204 };
+  }
+
+  async pause(exchange: Exchange, paused: boolean): Promise<Answer> {
+    const namespace = await namespaceOf(exchange, this.#context.leases, 'admin');
+    const name = nameOf(exchange);
+    const isThere = await pauseQueue(this.#context, this.#queues, { namespace, name }, paused, exchange);
+    if (!isThere) throw noSuchQueue(name, namespace);
+    return { status: 204 };
+  }
+
+  async showMessage(exchange: Exchange): Promise<Answer> {
+    const wanted = wantedOf(exchange, await namespaceOf(exchange, this.#context.leases));
+    const message = found(wanted, await findMessage(this.#context, this.#queues, wanted, exchange.deadline));
+    return { status: 200, body: showPeeked(message) };
+  }
+
+  async removeMessage(exchange: Exchange): Promise<Answer> {
+    const wanted = wantedOf(exchange, await namespaceOf(exchange, this.#context.leases, 'admin'));
+    found(wanted, await removeMessage(this.#context, this.#queues, wanted, exchange));
+    return { status: 204 };
+  }
+
+  async purge(exchange: Exchange): Promise<Answer> {
+    const queue = await this.#expect(exchange);
+    const { count, claimed, complete } = await purge(queue, exchange);
+    const body: Schemas['PurgedQueue'] = { purged: count, claimed, complete };
+    return { status: 200, body };
+  }
+
+  async redrive(exchange: Exchange): Promise<Answer> {
+    const { to } = exchange.body as Schemas['RedriveRequest'];
+    const namespace = await namespaceOf(exchange, this.#context.leases, 'admin');
+    exchange.authorize(['use', 'admin'], namespace, { name: to });
+    const queue = await this.#expect(exchange);
+    if (to === queue.name) throw new InvalidError('to', to, 'another queue than the one that is redriven');
+    // A typing error would create a queue that nobody reads.
+    await this.#queues.expect(namespace, to, exchange.deadline);
+    const { count, claimed, complete } = await redrive(queue, to, exchange);
+    const body: Schemas['RedrivenQueue'] = { redriven: count, claimed, complete };
+    return { status: 200, body };
+  }
+
+  async #expect(exchange: Exchange): Promise<Queue> {
+    const namespace = await namespaceOf(exchange, this.#context.leases, 'admin');
+    return this.#queues.expect(namespace, nameOf(exchange), exchange.deadline);
+  }
+}
+
+function nameOf(exchange: Exchange): string {
+  return exchange.params['name'] as string;
+}
+
+function wantedOf(exchange: Exchange, namespace: string): Wanted {
+  const { pageToken } = exchange.query as { pageToken?: string };
+  const after = pageToken === undefined ? undefined : cursorOf(pageToken);
+  return { namespace, name: nameOf(exchange), id: exchange.params['id'] as string, after };
+}
+
+/** @throws PosternError `not-found`, which says whether that is sure */
+function found({ namespace, name, id, after }: Wanted, search: Search | undefined): PeekedMessage {
+  if (search === undefined) throw noSuchQueue(name, namespace);
+  const { message, next } = search;
+  if (message !== undefined) return message;
+  const part = after === undefined ? '' : ', from where the search began';
+  if (next === undefined) throw new PosternError('not-found', `There is no message "${id}" in queue "${name}"${part}.`);
+  throw new PosternError(
+    'not-found',
+    `Message "${id}" is not among those of queue "${name}" that were looked at; there are more: repeat the request with nextPageToken as pageToken.`,
+    { members: { nextPageToken: pageTokenOfCursor(next) } },
+  );
+}
+
+function noSuchQueue(name: string, namespace: string): PosternError {
+  return new PosternError('not-found', `There is no queue "${name}" in namespace "${namespace}".`);
+}
