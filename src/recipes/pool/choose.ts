@@ -21,7 +21,8 @@ export interface Wanted {
  * the others; of equals the first.
  * @param members that would do, in their order
  * @param isResting whether a member that was lost may not be given out yet; missing: all of them rest
- * @returns `members` is undefined when too few are free, and then `lost` says which would be if they did not rest
+ * @returns `members` in the order of the pool, as a repetition is told them; undefined when too few are free, and then
+ *   `lost` says which would be if they did not rest
  */
 export function choose(
   members: readonly Member[],
@@ -38,7 +39,9 @@ export function choose(
     else ranks[rankOf(mark, owner)]?.push(member);
   }
   const free = ranks.flat();
-  return { members: free.length < count ? undefined : free.slice(0, count), lost };
+  if (free.length < count) return { members: undefined, lost };
+  const chosen = new Set(free.slice(0, count));
+  return { members: members.filter((member) => chosen.has(member)), lost };
 }
 
 function rankOf(mark: Mark | undefined, owner: string): 0 | 1 | 2 {

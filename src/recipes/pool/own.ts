@@ -24,7 +24,10 @@ export interface OwnRequest {
   readonly requestId: string;
 }
 
-/** What the lease has under the request, in the order of the pool. @param zk of the lease's session */
+/**
+ * What the lease has under the request, in the order of the pool; behind them by their ids those that were removed.
+ * @param zk of the lease's session
+ */
 export async function ownMembers(
   zk: BoundClient,
   layout: Layout,
@@ -36,7 +39,12 @@ export async function ownMembers(
   if (held.length === 0) return [];
   const known = new Map(membersOf(pool).map((member, index) => [member.id, { data: member.data, index }]));
   const at = ({ id }: HeldMember): number => known.get(id)?.index ?? known.size;
-  return held.sort((a, b) => at(a) - at(b)).map((member) => ({ ...member, data: known.get(member.id)?.data }));
+  return held.sort((a, b) => at(a) - at(b) || byId(a, b)).map((member) => ({ ...member, data: known.get(member.id)?.data }));
+}
+
+/** Numbers as numbers: a pool of a size names its members so. */
+function byId(a: HeldMember, b: HeldMember): number {
+  return a.id.localeCompare(b.id, 'en', { numeric: true });
 }
 
 /** All that the lease of this session has below a directory of holds; behind a `sync`. */

@@ -48,12 +48,25 @@ describe('the members of a pool', () => {
 
   test('are the same for a repeated request also when the pool has become too small for it', async () => {
     await using pair = await startPair();
-    await put(pair.a, { of: 2 });
+    await put(pair.a, { of: 12 });
     const [lease, other] = [await leaseFor(pair.a), await leaseFor(pair.a)];
-    const first = await acquire(pair.a, lease, { count: 2 });
+    const first = await acquire(pair.a, lease, { count: 12 });
     await put(pair.b, { members: [{ id: '0', drain: true }] });
-    expect(await acquire(pair.b, lease, { count: 2 })).toEqual({ ...first, alreadyHeld: true, ...same });
+    expect(await acquire(pair.b, lease, { count: 12 })).toEqual({ ...first, alreadyHeld: true, ...same });
     expect((await call(pair.b, 'acquire', other)).body).toMatchObject({ code: 'invalid', limit: 0 });
+  });
+
+  test('are told in the order of the pool, the first time and again, whichever of them was preferred', async () => {
+    await using pair = await startPair();
+    await put(pair.a, { of: 3 });
+    const lease = await leaseFor(pair.a);
+    await acquire(pair.a, lease, { requestId: 'others', count: 2 });
+    expect(await acquireOne(pair.a, lease, { requestId: 'mine', prefer: 'same', owner: 'x' })).toBe('2');
+    for (const requestId of ['others', 'mine']) await release(pair.a, lease, { requestId });
+    const asked = { requestId: 'both', count: 2, prefer: 'same', owner: 'x' };
+    const first = await acquire(pair.a, lease, asked);
+    expect(idsOf(first)).toEqual(['0', '2']);
+    expect(await acquire(pair.b, lease, asked)).toEqual({ ...first, alreadyHeld: true, ...same });
   });
 
   test('with labels go to those who ask for them, with their data', async () => {

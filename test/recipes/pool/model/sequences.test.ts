@@ -213,7 +213,7 @@ test(
         await new Scene(bystander, [a, b], restarting).run(sequence);
         expect((await bystander.call('DELETE', '/v1/pools/workers')).status).toBe(204);
       }),
-      { numRuns: RUNS, seed: SEED, ...(PATH === '' ? {} : { path: PATH }) },
+      { numRuns: RUNS, seed: SEED, endOnFailure: true, ...(PATH === '' ? {} : { path: PATH }) },
     );
     await Promise.all(restarting);
   },

@@ -1,7 +1,7 @@
 /** Pauses of a queue whose messages are being taken. */
 import { afterEach, expect, test } from 'vitest';
 import { Head } from '../../../../src/recipes/queue/claim/head.js';
-import { ControlSession } from '../../../../src/zookeeper/control-session.js';
+import { ZooKeeperClient } from '../../../../src/zookeeper/client.js';
 import { LeaseSession } from '../../../../src/zookeeper/lease-session.js';
 import type { MultiOperation } from '../../../../src/zookeeper/operations.js';
 import { bodiesOf, claim, pop, pushBodies, queueOf } from '../client.js';
@@ -11,13 +11,14 @@ import { soon } from '../../../support/scene.js';
 import { startPair } from '../../../support/start-gateway.js';
 
 const TTL_MS = 60_000;
-const onControl: ControlSession['multi'] = Reflect.get(ControlSession.prototype, 'multi');
+/** Of the replica's session, also where it writes for one client. */
+const onControl: ZooKeeperClient['multi'] = Reflect.get(ZooKeeperClient.prototype, 'multi');
 const onLease: LeaseSession['multi'] = Reflect.get(LeaseSession.prototype, 'multi');
 const next: Head['next'] = Reflect.get(Head.prototype, 'next');
 
 afterEach(() => {
   Head.prototype.next = next;
-  ControlSession.prototype.multi = onControl;
+  ZooKeeperClient.prototype.multi = onControl;
   LeaseSession.prototype.multi = onLease;
 });
 
@@ -36,7 +37,7 @@ test.each(['pop', 'claim'])(
     await pushBodies(pair.a, 'work', [1, 2]);
     const gate = new Gate();
     gate.shut();
-    ControlSession.prototype.multi = async function (this: ControlSession, operations, ...how) {
+    ZooKeeperClient.prototype.multi = async function (this: ZooKeeperClient, operations, ...how) {
       if (takes(operations)) await gate.pass();
       return onControl.call(this, operations, ...how);
     };
