@@ -66,7 +66,10 @@ export function recordCall(call: Call, { log, audit, metrics, clock }: Recorders
   const outcome = call.code ?? 'done';
   const principal = call.credential?.principal.id;
   // Not validated yet if the request was refused.
-  const name = masked(nameIn(call.params) ?? call.params['id'], request)?.slice(0, NAME_SHOWN_MAX);
+  const name = masked(nameIn(call.params) ?? call.params['id'] ?? call.params['state'], request)?.slice(
+    0,
+    NAME_SHOWN_MAX,
+  );
   const namespace = masked(call.namespace, request)?.slice(0, NAME_SHOWN_MAX);
   const ms = rounded(durationMs);
   log(

@@ -39,7 +39,9 @@ export async function ownMembers(
   if (held.length === 0) return [];
   const known = new Map(membersOf(pool).map((member, index) => [member.id, { data: member.data, index }]));
   const at = ({ id }: HeldMember): number => known.get(id)?.index ?? known.size;
-  return held.sort((a, b) => at(a) - at(b) || byId(a, b)).map((member) => ({ ...member, data: known.get(member.id)?.data }));
+  return held
+    .sort((a, b) => at(a) - at(b) || byId(a, b))
+    .map((member) => ({ ...member, data: known.get(member.id)?.data }));
 }
 
 /** Numbers as numbers: a pool of a size names its members so. */

@@ -33,9 +33,9 @@ export class Cadence {
    */
   constructor({ cron, timeZone }: Pick<ScheduleConfig, 'cron' | 'timeZone'>, { seconds }: { seconds: boolean }) {
     const isFixed = FIXED_TIME.test(cron);
-    checkTimeZone(timeZone);
-    this.#cron = parsed(cron, isFixed ? 'UTC' : timeZone, seconds);
-    this.#walls = isFixed ? new WallClock(timeZone) : undefined;
+    const zone = timeZoneOf(timeZone);
+    this.#cron = parsed(cron, isFixed ? 'UTC' : zone, seconds);
+    this.#walls = isFixed ? new WallClock(zone) : undefined;
   }
 
   /** @param instant epoch ms @returns epoch ms; undefined: never again */
@@ -75,9 +75,17 @@ export function checkCadence(config: Pick<ScheduleConfig, 'cron' | 'timeZone'>, 
     throw new InvalidError('cron', config.cron, 'due at some time; this day never comes');
 }
 
-function checkTimeZone(timeZone: string): void {
-  if (!isTimeZone(timeZone))
-    throw new InvalidError('timeZone', timeZone, 'a time zone of the IANA database, such as Europe/Berlin or UTC');
+/**
+ * The one spelling of a time zone: croner keeps something for each that it has ever been given.
+ * @param name in whatever case
+ * @throws InvalidError
+ */
+export function timeZoneOf(name: string): string {
+  try {
+    return new Intl.DateTimeFormat('en', { timeZone: name }).resolvedOptions().timeZone;
+  } catch {
+    throw new InvalidError('timeZone', name, 'a time zone of the IANA database, such as Europe/Berlin or UTC');
+  }
 }
 
 function parsed(cron: string, timeZone: string, seconds: boolean): Cron {
@@ -88,14 +96,6 @@ function parsed(cron: string, timeZone: string, seconds: boolean): Cron {
       ? 'five fields, or six of which the first are seconds'
       : 'five fields: minute, hour, day of the month, month, day of the week';
     throw new InvalidError('cron', cron, `a cron expression of ${fields} (${reasonOf(error)})`);
-  }
-}
-
-function isTimeZone(name: string): boolean {
-  try {
-    return new Intl.DateTimeFormat('en', { timeZone: name }).resolvedOptions().timeZone !== '';
-  } catch {
-    return false;
   }
 }
 

@@ -204,6 +204,12 @@ test('an administrative act is one line in the log, allowed or refused', async (
     };
     expect(lines).toEqual([refusal, ...(isOwn ? [] : [done])].map((line) => expect.objectContaining(line) as unknown));
   }
+  const { transactionId } = (await worker.expect(201, 'POST', '/v1/transactions', {
+    body: { participants: ['p'], deadlineMs: 60_000 },
+  })) as { transactionId: string };
+  await ops.expect(200, 'POST', `/v1/transactions/${transactionId}/abort`, { body: { reason: 'noon' } });
+  const aborts = runLog.lines().filter(({ audit, name }) => audit === true && name === transactionId);
+  expect(aborts).toMatchObject([{ operation: 'abortTransaction', principal: 'ops', reason: 'noon', outcome: 'done' }]);
   // What a coordinator does to its own transaction, and what takes no such scope, leaves none.
   await worker.createLease();
   expect(runLog.lines().filter(({ audit, operation }) => audit === true && operation === 'createLease')).toEqual([]);

@@ -38,6 +38,7 @@ beforeAll(async () => {
     },
     'locks-only': { default: { lock: ALL, rwlock: ALL, semaphore: ALL, lease: ['read'] } },
     'elections-only': { default: { election: ALL, lease: ['read'] } },
+    'their-pools-hidden': { default: { '*': ALL, pool: { scopes: ALL, names: ['mine.*'] } } },
     root: '*',
   });
   pair = await startPair({ settings: { POSTERN_AUTH_FILE: keys.file } });
@@ -318,6 +319,16 @@ describe('lists', () => {
       ((await client.expect(200, 'GET', `/v1/contention${query}`)) as { items: { name: string }[] }).items.map(
         ({ name }) => name,
       );
+    await root.expect(201, 'PUT', '/v1/pools/theirs.pool', { body: { of: 1 } });
+    const member = (client: LeaseHandle, waitMs: number): Promise<Reply> =>
+      root.call('POST', '/v1/pools/theirs.pool/acquire', { body: { waitMs }, leaseToken: client.leaseToken });
+    expect((await member(holder, 0)).status).toBe(200);
+    const next = await root.createLease({ ttlMs: 20_000 });
+    ended.push(member(next, 20_000).then(() => root.endLease(next)));
+    await using others = keys.as('their-pools-hidden', pair.a.url);
+    await eventually('the pool is shown', async () => (await shown(root)).includes('theirs.pool'));
+    const theirs = (await shown(others)).filter((name) => name.startsWith('theirs'));
+    expect(theirs.filter((name) => name !== 'theirs.busy')).toEqual([]);
     // A place in line is there a moment before its request counts as one that waits.
     await eventually('both are shown', async () => {
       const names = await shown(root);

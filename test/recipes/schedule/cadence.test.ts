@@ -1,7 +1,7 @@
 /** When schedules are due, above all where the clocks change. */
 import { describe, expect, test } from 'vitest';
 import { InvalidError } from '../../../src/errors.js';
-import { Cadence, checkCadence } from '../../../src/recipes/schedule/cadence.js';
+import { Cadence, checkCadence, timeZoneOf } from '../../../src/recipes/schedule/cadence.js';
 import { HOUR, MINUTE } from '../../../src/time.js';
 
 const at = (text: string): number => Date.parse(text);
@@ -117,4 +117,9 @@ test.each([
 
 test('a schedule of leap years is found', () => {
   expect(cadenceOf('0 0 29 2 *').nextAfter(at('2026-01-01T00:00Z'))).toBe(at('2028-02-29T00:00Z'));
+});
+
+test('a time zone has one spelling, however it is written', () => {
+  for (const written of ['America/Argentina/Ushuaia', 'america/argentina/ushuaia', 'AMERICA/ARGENTINA/USHUAIA'])
+    expect(timeZoneOf(written)).toBe('America/Argentina/Ushuaia');
 });
