@@ -26,6 +26,7 @@ import { revokeHolds } from './shared/revoke.js';
 import type { Building } from './shared/serving.js';
 import { StateRoutes } from './shared/state-routes.js';
 import { leaseOf, namespaceOf, pageOfAllowed, pageTokenOf, positionPageOf, requestIdOf } from './shared/subject.js';
+import { drainingInPlace } from './shared/wait-ended.js';
 
 type Schemas = components['schemas'];
 
@@ -222,12 +223,7 @@ function answerCampaign(
       return { status: 202, body };
     }
     case 'draining':
-      throw new PosternError(
-        'draining',
-        `This replica is shutting down. The place in the election "${name}" is kept; repeat the same request, another replica takes it up.`,
-        // The place stands, and may be granted.
-        { members: { placeKept: true }, outcome: 'unknown' },
-      );
+      throw drainingInPlace(`place in the election "${name}"`);
     case 'client-gone':
     case 'rival':
       throw new PosternError('conflict', 'The client went away.');

@@ -1,7 +1,7 @@
 /**
  * `/v1/locks`, `/v1/rwlocks` and `/v1/semaphores`: the requests about lines with holders, in the words of the contract.
  */
-import { InvalidError, PosternError } from '../../errors.js';
+import { InvalidError } from '../../errors.js';
 import type { Lease } from '../../leases/lease.js';
 import type { Granted, NotGranted } from '../../recipes/line/acquire.js';
 import { orUnknown } from '../../recipes/behind-write.js';
@@ -22,13 +22,12 @@ import {
 } from '../../recipes/line/view.js';
 import type { LineKind } from '../../leases/layout.js';
 import type { Mode } from '../../recipes/line/contender.js';
-import { endReason, instant } from '../../time.js';
+import { instant } from '../../time.js';
 
 import type { components } from '../contract/contract.js';
 import type { Answer, Exchange, Routes } from '../frame/exchange.js';
 import { describeReservation } from './shared/holder-reservation.js';
 import { lockHeld } from './shared/lock-held.js';
-import { checkCredential } from './shared/long-poll.js';
 import { acquireManyLocks } from './many-locks.js';
 import { breakOne, showNodes } from './shared/nodes.js';
 import { newLeaseOf } from './shared/one-call.js';
@@ -36,6 +35,7 @@ import { revokeHolds } from './shared/revoke.js';
 import type { Building } from './shared/serving.js';
 import { StateRoutes } from './shared/state-routes.js';
 import { leaseOf, namespaceOf, pageOfAllowed, pageTokenOf, positionPageOf, requestIdOf } from './shared/subject.js';
+import { drainingInPlace, keptPlace, leftTheLine } from './shared/wait-ended.js';
 
 type Schemas = components['schemas'];
 
@@ -234,32 +234,19 @@ function answerAcquire(
   }
   const token = leaseToken === undefined ? {} : { leaseToken };
   switch (result.why) {
-    case 'kept': {
-      checkCredential(exchange, 'unknown'); // the place stays for as long as the lease
-      const position = Math.max(1, result.position);
-      const body: Schemas['KeptPlace'] = {
+    case 'kept':
+      return keptPlace(exchange, {
         name,
-        held: false,
-        position,
+        position: result.position,
         requestId,
         leaseId: lease.leaseId,
         ttlMs: lease.ttlMs,
         ...token,
-      };
-      return { status: 202, body };
-    }
+      });
     case 'draining':
-      throw new PosternError(
-        'draining',
-        `This replica is shutting down. The place in line for "${name}" is kept; repeat the same request, another replica takes it up.`,
-        // The place stands, and may be granted.
-        { members: { placeKept: true }, outcome: 'unknown' },
-      );
+      throw drainingInPlace(`place in line for "${name}"`);
     case 'client-gone':
-      throw new PosternError(
-        endReason(exchange.signal) === 'draining' ? 'draining' : 'conflict',
-        'The client went away.',
-      );
+      throw leftTheLine(exchange);
     case 'refused':
     case 'rival':
       throw lockHeld(request, result, lease.leaseId);

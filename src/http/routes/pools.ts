@@ -9,13 +9,13 @@ import { releaseMembers } from '../../recipes/pool/release.js';
 import type { PoolView } from '../../recipes/pool/state.js';
 import { orUnknown } from '../../recipes/behind-write.js';
 import type { Coordination } from '../../recipes/coordination.js';
-import { endReason, instant } from '../../time.js';
+import { instant } from '../../time.js';
 import type { components } from '../contract/contract.js';
 import type { Answer, Exchange, Routes } from '../frame/exchange.js';
 import type { Building } from './shared/serving.js';
 import { StateRoutes } from './shared/state-routes.js';
-import { checkCredential } from './shared/long-poll.js';
 import { leaseOf, namespaceOf, pageOfAllowed, pageTokenOf, requestIdOf } from './shared/subject.js';
+import { drainingInPlace, keptPlace, leftTheLine } from './shared/wait-ended.js';
 
 type Schemas = components['schemas'];
 
@@ -144,28 +144,13 @@ function notHeld(
   { leaseId, ttlMs }: Lease,
   { why, position }: NotGranted,
 ): Answer {
-  if (why !== 'kept') throw refusal(exchange, name, why, position);
-  checkCredential(exchange, 'unknown'); // the place stays for as long as the lease
-  const body: Schemas['KeptPlace'] = {
-    name,
-    held: false,
-    position: Math.max(1, position),
-    requestId,
-    leaseId,
-    ttlMs,
-  };
-  return { status: 202, body };
+  if (why === 'kept') return keptPlace(exchange, { name, position, requestId, leaseId, ttlMs });
+  throw refusal(exchange, name, why, position);
 }
 
-function refusal({ signal }: Exchange, name: string, why: NotGranted['why'], position: number): PosternError {
-  if (why === 'draining')
-    return new PosternError(
-      'draining',
-      `This replica is shutting down. The place in line for "${name}" is kept; repeat the same request, another replica takes it up.`,
-      { members: { placeKept: true }, outcome: 'unknown' },
-    );
-  if (why === 'client-gone')
-    return new PosternError(endReason(signal) === 'draining' ? 'draining' : 'conflict', 'The client went away.');
+function refusal(exchange: Exchange, name: string, why: NotGranted['why'], position: number): PosternError {
+  if (why === 'draining') return drainingInPlace(`place in line for "${name}"`);
+  if (why === 'client-gone') return leftTheLine(exchange);
   return new PosternError(
     'lock-held',
     `Pool "${name}" had too few free members, and they did not become free in time. The place in line was given up.`,

@@ -9,13 +9,13 @@ import { extend, release } from '../../../recipes/reservation/change.js';
 import { listReservations } from '../../../recipes/reservation/list.js';
 import { holdOf, type StandingRecord } from '../../../recipes/reservation/reservation.js';
 import { reserve, type ReserveLock } from '../../../recipes/reservation/reserve.js';
-import { endReason, instant } from '../../../time.js';
+import { instant } from '../../../time.js';
 import type { components } from '../../contract/contract.js';
 import type { Answer, Exchange, Routes } from '../../frame/exchange.js';
 import { lockHeld } from '../shared/lock-held.js';
-import { checkCredential } from '../shared/long-poll.js';
 import type { Building } from '../shared/serving.js';
 import { namedNamespaceOf, pageOfAllowed, pageTokenOf, tokenRequestIdOf } from '../shared/subject.js';
+import { drainingInPlace, keptPlace, leftTheLine } from '../shared/wait-ended.js';
 
 type Schemas = components['schemas'];
 
@@ -76,22 +76,12 @@ export function withoutReservation(
 ): Answer {
   const { name, requestId } = request;
   switch (result.why) {
-    case 'kept': {
-      checkCredential(exchange, 'unknown');
-      const body: Schemas['KeptPlace'] = { name, held: false, position: Math.max(1, result.position), requestId };
-      return { status: 202, body };
-    }
+    case 'kept':
+      return keptPlace(exchange, { name, position: result.position, requestId });
     case 'draining':
-      throw new PosternError(
-        'draining',
-        `This replica is shutting down. The place in line for "${name}" is kept; repeat the same request, another replica takes it up.`,
-        { members: { placeKept: true }, outcome: 'unknown' },
-      );
+      throw drainingInPlace(`place in line for "${name}"`);
     case 'client-gone':
-      throw new PosternError(
-        endReason(exchange.signal) === 'draining' ? 'draining' : 'conflict',
-        'The client went away.',
-      );
+      throw leftTheLine(exchange);
     case 'refused':
     case 'rival':
       throw lockHeld({ kind: 'lock', name }, result);

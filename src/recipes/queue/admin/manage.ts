@@ -20,7 +20,7 @@ import { StandingConflictError } from '../../../errors.js';
 import type { Awaited } from '../../../time.js';
 import type { ZooKeeperClient } from '../../../zookeeper/client.js';
 import type { BoundClient } from '../../../zookeeper/bound.js';
-import { isReason, unless } from '../../../zookeeper/errors.js';
+import { unless } from '../../../zookeeper/errors.js';
 import type { MultiOperation } from '../../../zookeeper/operations.js';
 import { AGAIN } from '../../../zookeeper/retrying.js';
 import type { Coordination } from '../../coordination.js';
@@ -59,14 +59,10 @@ export async function configureQueue(
           { order: record.config.order, depth: depth + delayed },
         );
     }
-    try {
-      const data = encodeQueue({ ...record, config });
-      await control.multi([turn, { type: 'setData', path: layout.queue(namespace, name), data, version }], deadline);
-      return false;
-    } catch (error) {
-      if (!isReason(error, 'BAD_VERSION', 'NO_NODE')) throw error;
-      return AGAIN;
-    }
+    const data = encodeQueue({ ...record, config });
+    const path = layout.queue(namespace, name);
+    const writing = control.multi([turn, { type: 'setData', path, data, version }], deadline);
+    return (await unless(writing, 'BAD_VERSION', 'NO_NODE')) === undefined ? AGAIN : false;
   });
 }
 
@@ -92,13 +88,8 @@ export async function pauseQueue(
     const { id, config } = found.record;
     const data = encodeQueue({ id, config, ...(paused && { paused }) });
     const path = context.layout.queue(namespace, name);
-    try {
-      await control.multi([turn, { type: 'setData', path, data, version: found.version }], deadline);
-      return true;
-    } catch (error) {
-      if (!isReason(error, 'BAD_VERSION', 'NO_NODE')) throw error;
-      return AGAIN;
-    }
+    const writing = control.multi([turn, { type: 'setData', path, data, version: found.version }], deadline);
+    return (await unless(writing, 'BAD_VERSION', 'NO_NODE')) === undefined ? AGAIN : true;
   });
 }
 
@@ -123,13 +114,9 @@ export async function deleteQueue(
     const path = context.layout.queue(namespace, name);
     const paths = new QueuePaths(context.layout.queueData(namespace, found.record.id));
     const contents = await endOfContents(control, paths, { name, force, deadline });
-    try {
-      await control.multi([turn, { type: 'delete', path, version: found.version }, ...contents], deadline);
-    } catch (error) {
-      // A segment was sealed, something was pushed, a priority came into use, or somebody else deletes: look again.
-      if (!isReason(error, 'BAD_VERSION', 'NO_NODE', 'NOT_EMPTY')) throw error;
-      return AGAIN;
-    }
+    const deleting = control.multi([turn, { type: 'delete', path, version: found.version }, ...contents], deadline);
+    // A segment was sealed, something was pushed, a priority came into use, or somebody else deletes: look again.
+    if ((await unless(deleting, 'BAD_VERSION', 'NO_NODE', 'NOT_EMPTY')) === undefined) return AGAIN;
     void removeContents(context, paths.data);
     return true;
   });

@@ -4,6 +4,7 @@
 import { expect, test } from 'vitest';
 import type { Client } from '../../../support/http/client.js';
 import { eventually, passed } from '../../../support/eventually.js';
+import { killInTurns } from '../../../support/kills.js';
 import { rounds } from '../../../support/scene.js';
 import {
   spawnReplica,
@@ -11,7 +12,6 @@ import {
   startPair,
   startReplica,
   type Replica,
-  type ReplicaProcess,
 } from '../../../support/start-gateway.js';
 import { freshRoot } from '../../../support/start-zookeeper.js';
 import { scaled } from '../../../support/timing.js';
@@ -57,22 +57,6 @@ test(
 const POSTERS = 6;
 const POSTS = rounds(60);
 const READERS = 3;
-
-/** Kills one after the other, and starts it again, until the returned function is called. */
-function killInTurns(doomed: readonly ReplicaProcess[]): () => Promise<void> {
-  let isOver = false;
-  const killing = (async () => {
-    for (let i = 0; !isOver; i += 1) {
-      const victim = doomed[i % doomed.length] as ReplicaProcess;
-      await victim.kill();
-      await victim.restart();
-    }
-  })();
-  return () => {
-    isOver = true;
-    return killing;
-  };
-}
 
 /** As a client should: the same request again, at the next replica, until it is answered. */
 async function persistently<T>(

@@ -9,14 +9,8 @@ import { env } from 'node:process';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Client, LeaseHandle, Reply } from '../../../support/http/client.js';
-import { passed } from '../../../support/eventually.js';
-import {
-  expireSession,
-  spawnReplica,
-  startReplica,
-  type Replica,
-  type ReplicaProcess,
-} from '../../../support/start-gateway.js';
+import { MortalReplicas } from '../../../support/kills.js';
+import { expireSession, spawnReplica, startReplica, type Replica } from '../../../support/start-gateway.js';
 import { freshRoot } from '../../../support/start-zookeeper.js';
 import { scaled } from '../../../support/timing.js';
 import { call, leaseFor, show } from '../client.js';
@@ -25,7 +19,6 @@ const RUNS = Number(env['MODEL_RUNS'] ?? 40);
 const SEED = Number(env['MODEL_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
 const PATH = env['MODEL_PATH'] ?? '';
 const CALLERS = 3;
-const RETRIES = 400;
 /** Longer than all of it takes. */
 const LONG_MS = 86_400_000;
 
@@ -90,9 +83,9 @@ class Scene {
   #at = 0;
 
   constructor(
+    /** Is never killed, and is asked for what is to be looked at. */
     readonly bystander: Replica,
-    readonly doomed: readonly ReplicaProcess[],
-    readonly restarting: Promise<void>[],
+    readonly replicas: MortalReplicas,
   ) {}
 
   async run(actions: readonly Action[], prefix: string): Promise<void> {
@@ -177,7 +170,7 @@ class Scene {
   }
 
   async #look(prefix: string): Promise<void> {
-    const shown = (await show(this.#next())).filter((one) => one.occurrence.startsWith(prefix));
+    const shown = (await show(this.bystander)).filter((one) => one.occurrence.startsWith(prefix));
     const found = new Map(shown.map((one) => [one.occurrence, { state: one.state, attempt: one.attempt }]));
     const expected = [...this.#expected].map(
       ([occurrence, one]) => [occurrence, { state: this.#stateOf(one), attempt: one.attempt }] as const,
@@ -191,30 +184,9 @@ class Scene {
     return attempt < maxAttempts ? 'open' : 'failed';
   }
 
-  /** The bystander is never killed, and is asked for what is to be looked at. */
-  #next(): Client {
-    return this.bystander;
-  }
-
-  async #ask(kills: boolean, send: (replica: Client) => Promise<Reply>): Promise<Reply> {
-    const replicas: Client[] = [...this.doomed, this.bystander];
+  #ask(kills: boolean, send: (replica: Client) => Promise<Reply>): Promise<Reply> {
     this.#at += 1;
-    for (let i = 0; i < RETRIES; i += 1) {
-      const at = (this.#at + i) % replicas.length;
-      const asking = send(replicas[at] as Client).catch(() => undefined);
-      const victim = this.doomed[at];
-      if (kills && i === 0 && victim !== undefined) await this.#crash(at, victim);
-      const reply = await asking;
-      if (reply !== undefined && reply.status !== 503) return reply;
-      await passed(5);
-    }
-    throw new Error('no replica answers');
-  }
-
-  async #crash(at: number, victim: ReplicaProcess): Promise<void> {
-    await this.restarting[at];
-    await victim.kill();
-    this.restarting[at] = victim.restart();
+    return this.replicas.ask(this.#at, kills, send);
   }
 }
 
@@ -227,15 +199,15 @@ test(
     await using a = await spawnReplica({ root });
     await using b = await spawnReplica({ root });
     await using bystander = await startReplica({ root });
-    const restarting = [Promise.resolve(), Promise.resolve()];
+    const replicas = new MortalReplicas([a, b], bystander);
     let run = 0;
     await fc.assert(
       fc.asyncProperty(actions, async (sequence) => {
         run += 1;
-        await new Scene(bystander, [a, b], restarting).run(sequence, `run-${run}:`);
+        await new Scene(bystander, replicas).run(sequence, `run-${run}:`);
       }),
       { numRuns: RUNS, seed: SEED, ...(PATH === '' ? {} : { path: PATH }) },
     );
-    await Promise.all(restarting);
+    await replicas.restarted();
   },
 );

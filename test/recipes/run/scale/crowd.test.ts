@@ -5,14 +5,9 @@
 import { expect, test } from 'vitest';
 import type { Client, LeaseHandle, Reply } from '../../../support/http/client.js';
 import { passed } from '../../../support/eventually.js';
+import { askInTurn, killInTurns } from '../../../support/kills.js';
 import { rounds, seededRandom } from '../../../support/scene.js';
-import {
-  expireSession,
-  spawnReplica,
-  startReplica,
-  type Replica,
-  type ReplicaProcess,
-} from '../../../support/start-gateway.js';
+import { expireSession, spawnReplica, startReplica, type Replica } from '../../../support/start-gateway.js';
 import { freshRoot } from '../../../support/start-zookeeper.js';
 import { scaled } from '../../../support/timing.js';
 import { call, leaseFor, show, type Started, type Told } from '../client.js';
@@ -21,7 +16,6 @@ const STARTERS = 50;
 const OCCURRENCES = rounds(12);
 const MAX_ATTEMPTS = 10;
 const WORK_MS = 5;
-const RETRIES = 400;
 /** Of the attempts: those whose lease ends, and those that are finished as failed. */
 const LOST = 0.25;
 const FAILED = 0.15;
@@ -79,33 +73,9 @@ class Crowd {
     return true;
   }
 
-  /** As a client should: the same request again, at the next replica, until it is answered. */
-  async #ask(at: number, verb: 'start' | 'finish', lease: LeaseHandle, body: Record<string, unknown>): Promise<Reply> {
-    const replicas = [...this.doomed, this.bystander];
-    for (let i = 0; i < RETRIES; i += 1) {
-      const replica = replicas[(at + i) % replicas.length] as Client;
-      const reply = await call(replica, verb, lease, body).catch(() => undefined); // killed
-      if (reply !== undefined && reply.status !== 503) return reply;
-      await passed(5);
-    }
-    throw new Error('no replica answers');
+  #ask(at: number, verb: 'start' | 'finish', lease: LeaseHandle, body: Record<string, unknown>): Promise<Reply> {
+    return askInTurn([...this.doomed, this.bystander], at, (replica) => call(replica, verb, lease, body));
   }
-}
-
-/** Kills one after the other, and starts it again, until the returned function is called. */
-function killInTurns(doomed: readonly ReplicaProcess[]): () => Promise<void> {
-  let isOver = false;
-  const killing = (async () => {
-    for (let i = 0; !isOver; i += 1) {
-      const victim = doomed[i % doomed.length] as ReplicaProcess;
-      await victim.kill();
-      await victim.restart();
-    }
-  })();
-  return () => {
-    isOver = true;
-    return killing;
-  };
 }
 
 test(
