@@ -32,6 +32,9 @@ export abstract class Bound {
   /**
    * Aborts when it is lost, is revoked, or may be lost because no heartbeat has been answered; its `reason` is a
    * `HoldLostError`, whose `cause` says which. It does not abort when it is given back.
+   *
+   * A look at `aborted` may be what aborts it. Whoever waits for it adds the listener first and looks then; one that is
+   * added to a signal made with `AbortSignal.any` must be followed by such a look too.
    */
   readonly signal: AbortSignal;
   readonly #lease: Lease;

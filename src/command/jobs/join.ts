@@ -1,6 +1,5 @@
 /** `postern group join`: a member while a job runs, or while the command does. */
-import { once } from 'node:events';
-import { Postern, type JoinOptions, type Membership, type Schemas } from '../../client/index.js';
+import { Postern, type JoinOptions, type Schemas } from '../../client/index.js';
 import type { GivenFor } from '../arguments/command.js';
 import { showDuration } from '../arguments/duration.js';
 import { checkName } from '../arguments/name.js';
@@ -47,7 +46,7 @@ async function stay(given: GivenJoin, name: string, joining: JoinOptions): Promi
       const membership = await untilInterrupted(postern.group(name).join(joining), interrupts.signal);
       const { member, holdId, fencingToken } = membership;
       if (output.json) output.tell('joined', `a member of the group "${name}"`, { name, member, holdId, fencingToken });
-      const over = untilInterrupted(endOf(membership, values['max-hold']), interrupts.signal);
+      const over = untilInterrupted(endOf(membership.signal, values['max-hold']), interrupts.signal);
       const why = await Promise.race([over, failed]);
       if (again && membership.signal.aborted) continue;
       output.tell('stopped', `no member of the group "${name}" any more: ${why}`, { why, exitCode: EXIT.lost });
@@ -63,13 +62,19 @@ async function stay(given: GivenJoin, name: string, joining: JoinOptions): Promi
 }
 
 /** @returns why it is over */
-async function endOf({ signal }: Membership, maxHoldMs: number | undefined): Promise<string> {
-  const longest = new AbortController();
-  const timer = maxHoldMs === undefined ? undefined : setTimeout(() => longest.abort(), maxHoldMs);
-  const either = AbortSignal.any([signal, longest.signal]);
-  if (!signal.aborted) await once(either, 'abort');
-  clearTimeout(timer);
-  return signal.aborted ? (signal.reason as Error).message : `${showDuration(maxHoldMs ?? 0)} is the longest hold`;
+export function endOf(signal: AbortSignal, maxHoldMs: number | undefined): Promise<string> {
+  return new Promise((resolve) => {
+    const over = (why: string): void => {
+      clearTimeout(timer);
+      resolve(why);
+    };
+    const longest = (): void => over(`${showDuration(maxHoldMs ?? 0)} is the longest hold`);
+    const timer = maxHoldMs === undefined ? undefined : setTimeout(longest, maxHoldMs);
+    const lost = (): void => over((signal.reason as Error).message);
+    signal.addEventListener('abort', lost, { once: true });
+    // Looked at last, because a look may end it: a process that stood still in between would never be told otherwise.
+    if (signal.aborted) lost();
+  });
 }
 
 /** Who is there first, and then what has changed. */
