@@ -1,7 +1,7 @@
 /** The contract as data: `openapi.yaml`, read once, and the parts of it that serving a request needs. */
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { parse } from 'yaml';
+import { JSON_SCHEMA, load as parse } from 'js-yaml';
 import type { Scope } from '../frame/exchange.js';
 
 /** Beside `src` in a checkout and beside `dist` in the package. */
@@ -160,24 +160,26 @@ export function openApi(): OpenApi {
 }
 
 function load(): OpenApi {
-  const file = readFileSync(FILE);
-  const document = parseCompactly(file);
+  const text = readFileSync(FILE, 'utf8');
+  const document = parseCompactly(text);
   const operations = Object.entries(document.paths).flatMap(([template, item]) =>
     METHODS.flatMap((method) =>
       item[method] === undefined ? [] : [operationOf(document, template, method, item[method])],
     ),
   );
-  return { text: file.toString(), document, operations };
+  return { text, document, operations };
 }
 
 /**
  * Strings cut from a text with characters beyond Latin-1 have two bytes per character, and so has everything that they
  * become part of: log lines, metrics, and answers, because V8 keeps one copy of each member name. So the file is parsed
- * byte by byte, and decoded by JSON's reader, which makes the shortest form.
+ * as ASCII, in which other characters stand as `%u2026`; JSON's reader, which makes the shortest form, puts them back.
  */
-function parseCompactly(file: Buffer): Document {
-  const bytes = JSON.stringify(parse(file.toString('latin1')));
-  return JSON.parse(Buffer.from(bytes, 'latin1').toString()) as Document;
+function parseCompactly(text: string): Document {
+  const escaped = text.replace(/[^\0-\x7f]/g, (unit) => `%u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  const ascii = Buffer.from(escaped, 'latin1').toString('latin1');
+  const json = JSON.stringify(parse(ascii, { schema: JSON_SCHEMA }));
+  return JSON.parse(json.replaceAll(/%u([0-9a-f]{4})/g, '\\u$1')) as Document;
 }
 
 function operationOf(document: Document, template: string, method: string, source: OperationObject): Operation {
