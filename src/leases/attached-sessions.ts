@@ -28,6 +28,7 @@ import {
   mayBeApplied,
 } from '../zookeeper/errors.js';
 import { LeaseSession, wasRefused, type AttachOptions } from '../zookeeper/lease-session.js';
+import { AttachedLease } from './attached-lease.js';
 import type { Lease } from './lease.js';
 import { Permits } from './permits.js';
 
@@ -35,9 +36,6 @@ import { Permits } from './permits.js';
 const ATTACHES_IN_FLIGHT_MAX = 32;
 const REFUSED_BASE_MS = 10;
 const REFUSED_CAP_MS = 250;
-/**
- * Retries after a move: two replicas that use one lease at once take it from each other, and jitter lets both proceed.
- */
 const MOVED_BASE_MS = 2;
 const MOVED_CAP_MS = 50;
 /** Fraction of the TTL that an attach may take once nobody waits for it. */
@@ -47,15 +45,6 @@ const GROW_EVERY_MS = 1_000;
 const GROW_BY = 1.05;
 /** Evicted leases remembered, so that the metrics can tell "evicted here" from "used elsewhere". */
 const EVICTED_REMEMBERED = 10_000;
-
-interface Attached {
-  lease: Lease;
-  session: LeaseSession | undefined;
-  attaching: Promise<LeaseSession> | undefined;
-  users: number;
-  /** Its last connection was replaced because it had been silent for too long. */
-  overdue: boolean;
-}
 
 export interface AttachedSessionsOptions {
   ensemble: Ensemble;
@@ -76,7 +65,7 @@ export class AttachedSessions {
   readonly #configuredCap: number;
   readonly #permits = new Permits(ATTACHES_IN_FLIGHT_MAX);
   /** By leaseId, least recently used first. */
-  readonly #entries = new Map<string, Attached>();
+  readonly #entries = new Map<string, AttachedLease>();
   readonly #evicted = new Set<string>();
   readonly #byPrincipal = new Map<string, number>();
   /** Emits a leaseId when its connection has gone. */
@@ -130,7 +119,7 @@ export class AttachedSessions {
       entry.users += 1;
       let failure: unknown;
       try {
-        const attached = this.#ready(entry, attempt) ?? (await this.#attaching(entry, deadline));
+        const attached = this.#ready(entry, attempt) ?? (await this.#attachedAnew(entry, deadline, requester));
         const session = requester === undefined ? attached : attached.writingFor(requester);
         // What the earlier attempts sent is done by now, and can be read, or never will be.
         if (maybeApplied) await session.raiseFence(deadline);
@@ -204,19 +193,19 @@ export class AttachedSessions {
     for (const entry of [...this.#entries.values()]) this.#forget(entry);
   }
 
-  #entry(lease: Lease): Attached {
+  #entry(lease: Lease): AttachedLease {
     const known = this.#entries.get(lease.leaseId);
     if (known !== undefined) {
       this.#entries.delete(lease.leaseId);
       this.#entries.set(lease.leaseId, known);
       return known;
     }
-    const entry: Attached = { lease, session: undefined, attaching: undefined, users: 0, overdue: false };
+    const entry = new AttachedLease(lease);
     this.#entries.set(lease.leaseId, entry);
     return entry;
   }
 
-  #ready(entry: Attached, attempt: number): LeaseSession | undefined {
+  #ready(entry: AttachedLease, attempt: number): LeaseSession | undefined {
     const { session } = entry;
     if (session === undefined || session.ended) return undefined;
     if (!session.overdue) return session;
@@ -228,7 +217,15 @@ export class AttachedSessions {
     return undefined;
   }
 
-  #attaching(entry: Attached, deadline: number): Promise<LeaseSession> {
+  async #attachedAnew(entry: AttachedLease, deadline: number, requester?: Requester): Promise<LeaseSession> {
+    if (entry.yielding !== undefined) {
+      await byDeadline(entry.yielding, deadline, 'the attach of the lease');
+      if (requester?.gone === true) throw new ClientGoneError('the request');
+    }
+    return this.#attaching(entry, deadline);
+  }
+
+  #attaching(entry: AttachedLease, deadline: number): Promise<LeaseSession> {
     // It continues after its users have left: a lease whose heartbeat was answered 503 is attached, and so kept, all
     // the same.
     const until = Math.max(deadline, performance.now() + entry.lease.ttlMs * ATTACH_MAX);
@@ -239,7 +236,7 @@ export class AttachedSessions {
     return byDeadline(entry.attaching, deadline, 'the attach of the lease');
   }
 
-  async #attach(entry: Attached, deadline: number): Promise<LeaseSession> {
+  async #attach(entry: AttachedLease, deadline: number): Promise<LeaseSession> {
     const { lease } = entry;
     const reason = this.#evicted.delete(lease.leaseId) ? 'evicted' : entry.overdue ? 'overdue' : 'moved';
     entry.overdue = false;
@@ -297,7 +294,7 @@ export class AttachedSessions {
     }
   }
 
-  #keep(entry: Attached, session: LeaseSession): void {
+  #keep(entry: AttachedLease, session: LeaseSession): void {
     session.fencedBy(this.#nodeOf(entry.lease));
     if (this.#closed) session.detach();
     this.#setSession(entry, session);
@@ -305,11 +302,12 @@ export class AttachedSessions {
       if (entry.session !== session) return;
       this.#setSession(entry, undefined);
       if (entry.users === 0) this.#drop(entry);
+      else entry.yieldTurn(() => this.#trim(entry));
     });
   }
 
   /** Called when a use is over: connections above the cap are dropped. */
-  #trim(entry: Attached): void {
+  #trim(entry: AttachedLease): void {
     if (entry.session === undefined && entry.users === 0) this.#drop(entry);
     this.#grow();
     if (this.#attached > this.#cap) this.#evict(this.#attached - this.#cap);
@@ -359,19 +357,18 @@ export class AttachedSessions {
   }
 
   /** Removes it from the cache: the connection is dropped, the session lives on. */
-  #forget(entry: Attached): void {
+  #forget(entry: AttachedLease): void {
     const session = entry.session;
     this.#setSession(entry, undefined);
     this.#drop(entry);
     session?.detach();
   }
 
-  #drop(entry: Attached): void {
-    const idle = entry.users === 0 && entry.attaching === undefined;
-    if (idle && this.#entries.get(entry.lease.leaseId) === entry) this.#entries.delete(entry.lease.leaseId);
+  #drop(entry: AttachedLease): void {
+    if (entry.idle && this.#entries.get(entry.lease.leaseId) === entry) this.#entries.delete(entry.lease.leaseId);
   }
 
-  #setSession(entry: Attached, session: LeaseSession | undefined): void {
+  #setSession(entry: AttachedLease, session: LeaseSession | undefined): void {
     const change = Number(session !== undefined) - Number(entry.session !== undefined);
     this.#attached += change;
     const { principal } = entry.lease;
