@@ -74,14 +74,19 @@ class GroupMessageRoutes {
     if (waitMs > 0) {
       cursor ??= (await this.#read(ref, { after, limit, fresh: true }, since, deadline)).cursor;
       const known = cursor;
+      // What is known here may be older than the cursor. If a look says so, it waits; a cursor that nobody was given is
+      // refused by that look, and not at the end of the wait.
+      let ahead = true;
       const isThere = ({ last }: { last: number }): boolean => {
         since = performance.now();
-        return last > known;
+        return last > known || (ahead && last < known);
       };
-      const found = await this.#logs.until(ref, isThere, exchange.receivedAt + waitMs, exchange.signal);
-      if (found !== undefined) {
+      for (;;) {
+        const found = await this.#logs.until(ref, isThere, exchange.receivedAt + waitMs, exchange.signal);
+        if (found === undefined) break;
         const page = await this.#read(ref, { after: known, limit, fresh: false }, since, deadline);
-        return answer(ref, page);
+        if (found.last > known || page.messages.length > 0) return answer(ref, page);
+        ahead = false;
       }
       checkEnded(exchange);
       since = Math.min(exchange.receivedAt + waitMs, performance.now());

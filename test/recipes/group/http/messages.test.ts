@@ -133,11 +133,13 @@ test('what is wrong in a request is refused, named, and nothing is posted', asyn
   ] as const)
     expect(await replica.call('GET', `${PATH}?${query}`), query).toMatchObject({ status: 422, body: { field } });
   const number = await post(replica, 'team', 'right');
-  for (const after of [number + 1, Number.MAX_SAFE_INTEGER])
-    expect(await replica.call('GET', `${PATH}?after=${after}`)).toMatchObject({
+  const startedAt = performance.now();
+  for (const query of [`after=${number + 1}`, `after=${Number.MAX_SAFE_INTEGER}`, `after=${number + 1}&waitMs=55000`])
+    expect(await replica.call('GET', `${PATH}?${query}`), query).toMatchObject({
       status: 422,
       body: { code: 'invalid', field: 'after', cursor: number },
     });
+  expect(performance.now() - startedAt, 'it is not waited for').toBeLessThan(50_000);
   expect(bodiesOf(await messagesOf(replica, 'team', 'after=0'))).toEqual(['right']);
   const { control, layout } = replica.gateway.context;
   await control.create(`${layout.allGroupMessages('default')}/foreign`, Buffer.from('somebody’s'));
