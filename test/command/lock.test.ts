@@ -9,6 +9,9 @@ import { freshRoot } from '../support/start-zookeeper.js';
 import { scaled } from '../support/timing.js';
 import { LONG_MS, MAIN, runCommand, runs, STUBBORN, type Options, type Run } from './run-command.js';
 
+/** Of jobs that must not lose their lock before it is taken away. */
+const TTL = ['--ttl', `${scaled(3_000)}ms`];
+
 let pair: Pair;
 let dir: string;
 beforeAll(async () => {
@@ -121,7 +124,7 @@ describe('postern lock', { timeout: LONG_MS * 2 }, () => {
   it('kills a job that does not end when its lock is revoked, before the next holder begins', async () => {
     const [mine, next] = [join(dir, 'mine'), join(dir, 'next')];
     const job = `trap "" TERM; while :; do date +%s%N >>${mine}; sleep 0.05; done`;
-    const first = lock(['revoked', '--ttl', '3s', '--kill-after', '1s', '--', 'sh', '-c', job]);
+    const first = lock(['revoked', ...TTL, '--kill-after', '1s', '--', 'sh', '-c', job]);
     await eventually('the job runs', () => readFile(mine, 'utf8'), { withinMs: LONG_MS });
     const second = lock(['revoked', '--', 'sh', '-c', `date +%s%N >${next}`]);
     await pair.a.untilWaiting('revoked', 1);
@@ -134,7 +137,7 @@ describe('postern lock', { timeout: LONG_MS * 2 }, () => {
   });
 
   it('stops all that the job started when the lock was taken away at once', async () => {
-    const run = lock(['broken', '--ttl', '3s', '--', 'sh', '-c', 'sleep 600 & echo "pid $!"; wait']);
+    const run = lock(['broken', ...TTL, '--', 'sh', '-c', 'sleep 600 & echo "pid $!"; wait']);
     const pid = await run.job();
     await pair.b.expect(200, 'POST', '/v1/locks/broken/revoke', { body: { graceMs: 0 } });
     expect(await run.code()).toBe(76);
@@ -144,7 +147,7 @@ describe('postern lock', { timeout: LONG_MS * 2 }, () => {
 
   it('ends a job whose lock is revoked, and gives it the time it needs', async () => {
     const job = 'trap "sleep 7; echo tidied; exit 0" TERM; echo "pid $$"; while :; do sleep 0.1; done';
-    const run = lock(['asked', '--ttl', '3s', '--kill-after', '30s', '--', 'sh', '-c', job]);
+    const run = lock(['asked', ...TTL, '--kill-after', '30s', '--', 'sh', '-c', job]);
     await run.job();
     await pair.b.expect(200, 'POST', '/v1/locks/asked/revoke', { body: {} });
     expect(await run.code()).toBe(76);
@@ -153,7 +156,7 @@ describe('postern lock', { timeout: LONG_MS * 2 }, () => {
   });
 
   it('kills a job that does not end when its lock is revoked, after as long as --kill-after says', async () => {
-    const run = lock(['asked-in-vain', '--ttl', '3s', '--kill-after', '500ms', '--', ...STUBBORN]);
+    const run = lock(['asked-in-vain', ...TTL, '--kill-after', '500ms', '--', ...STUBBORN]);
     const pid = await run.job();
     await pair.b.expect(200, 'POST', '/v1/locks/asked-in-vain/revoke', { body: {} });
     expect(await run.code()).toBe(76);

@@ -6,9 +6,11 @@ import { parse } from 'yaml';
 import { Postern, type Hold, type HoldLostError } from '../../src/client/index.js';
 import { eventually, passed } from '../support/eventually.js';
 import { startPair, type Pair } from '../support/start-gateway.js';
+import { scaled } from '../support/timing.js';
 import { FaultyGateway } from './faulty-gateway.js';
 
-const TTL_MS = 1_200;
+/** Long enough for a busy machine that keeps this process from its heartbeats. */
+const TTL_MS = scaled(1_200);
 
 /** A step has one of `call`, `begin`, `end`, `expect`, `fault` and `pass`; README.md lists what goes with each. */
 type Step = Record<string, unknown> & { lock?: string; as?: string; client?: string; path?: string };

@@ -155,9 +155,10 @@ describe('an event loop that is late', () => {
     await overload(frame);
     for (let i = 0; i < AT_ONCE; i += 1) expect((await send(frame.url, 'get', '/v1/locks/a')).status).toBe(200);
     await eventually('it is calm', async () => (await overloaded(frame, 'event_loop')) === 0);
-    const lines = frame.log().map(({ msg }) => msg as string);
-    expect(lines.filter((line) => /^overloaded: /.test(line))).toHaveLength(1);
-    expect(lines.filter((line) => line === 'no longer overloaded')).toHaveLength(1);
+    const told = frame.log().flatMap(({ msg }) => /^(?:overloaded: |no longer overloaded$)/.exec(msg as string) ?? []);
+    expect(told.length).toBeGreaterThanOrEqual(2);
+    // Each once, and again where other programs have made it late meanwhile.
+    expect(told).toEqual(told.map((_, i) => (i % 2 === 0 ? 'overloaded: ' : 'no longer overloaded')));
   });
 
   it('once is a collection of garbage, and no overload', async () => {

@@ -174,7 +174,7 @@ describe('a server that allows shorter sessions than the others', () => {
     await using witness = await Witness.start(root, uneven.server(1).connectString);
     const wide = [uneven.server(1), uneven.server(2)].map(({ connectString }) => connectString).join();
     await using replica = await startReplica({ root, zookeeper: wide });
-    // A third of them prefers the narrow server, by chance: with this many it is one of ten million runs in which none does.
+    // A third of them prefer the narrow server, by chance: it is one of ten million runs in which none does.
     const leases = await grant(replica, 40, ttlMs);
     await using there = await startReplica({
       root,
@@ -216,7 +216,8 @@ describe('a server that takes living sessions for ended', () => {
       root,
       zookeeper: `${replaced.connectString},${zookeeper.connectString}`,
     });
-    const leases = await grant(witness, 12, 6_000);
+    // Half of them prefer it, by chance: it is one of sixteen million runs in which none does.
+    const leases = await grant(witness, 24, 6_000);
     const beats = await Promise.all(leases.map((lease) => replica.heartbeat(lease)));
     expect(beats.map(({ status }) => status)).toEqual(leases.map(() => 200));
     expect(replaced.handshakes.some(({ sessionId }) => sessionId !== 0n)).toBe(true);

@@ -1,6 +1,7 @@
 /** What tests of reservations say to a replica. */
 import { randomUUID } from 'node:crypto';
 import type { CallOptions, Client, Reply } from '../../support/http/client.js';
+import { scaled } from '../../support/timing.js';
 
 export interface Reserved {
   reservedUntil: string;
@@ -10,6 +11,9 @@ export interface Reserved {
   requestId: string;
   alreadyHeld: boolean;
 }
+
+/** The ensemble's clock is this machine's, known to within half a round trip, which a busy machine makes long. */
+export const CLOCK_MS = scaled(200);
 
 /** Long enough that it does not end within a test. */
 export const LONG_MS = 3_600_000;

@@ -9,7 +9,17 @@ import { beforeMulti, PRESENT, soon, startCuttable, Witness } from '../../../sup
 import { startPair, startReplica, type Replica } from '../../../support/start-gateway.js';
 import { freshRoot } from '../../../support/start-zookeeper.js';
 import { scaled } from '../../../support/timing.js';
-import { extendBy, giveBack, isFree, LONG_MS, newRequestId, reservationOf, reserved, tryToReserve } from '../client.js';
+import {
+  CLOCK_MS,
+  extendBy,
+  giveBack,
+  isFree,
+  LONG_MS,
+  newRequestId,
+  reservationOf,
+  reserved,
+  tryToReserve,
+} from '../client.js';
 
 const NAME = 'staging';
 
@@ -186,7 +196,7 @@ describe('clients of other libraries', () => {
     const held = await waiting;
     expect((await witness.line(NAME)).map(({ path }) => path)).toEqual([expect.stringContaining('_c_'), behind]);
     await eventually('the stranger is first', async () => (await witness.line(NAME))[0]?.path === behind);
-    expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(held.reservedUntil) - 150);
+    expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(held.reservedUntil) - CLOCK_MS);
   });
 
   test('write __REVOKE__ over its place: it stands all the same, until its end, and an extension mends it (C57)', async () => {
@@ -203,7 +213,7 @@ describe('clients of other libraries', () => {
     expect(await reservationOf(pair.b, NAME)).toMatchObject({ reservation: { owner: 'ann' } });
     await overwrite();
     await eventually('it is free', () => isFree(pair.b, NAME));
-    expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(held.reservedUntil) - 150);
+    expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(held.reservedUntil) - CLOCK_MS);
     expect(await recordsOf(witness)).toEqual([]);
   });
 });

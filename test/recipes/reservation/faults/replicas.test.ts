@@ -4,9 +4,7 @@ import { eventually, throughout } from '../../../support/eventually.js';
 import { spawnReplica, startPair, startReplica, type Replica } from '../../../support/start-gateway.js';
 import { freshRoot, startZooKeeper } from '../../../support/start-zookeeper.js';
 import { scaled, timing } from '../../../support/timing.js';
-import { giveBack, isFree, LONG_MS, reservationOf, reserved, tryToReserve } from '../client.js';
-
-const CLOCK_MS = 150;
+import { CLOCK_MS, giveBack, isFree, LONG_MS, reservationOf, reserved, tryToReserve } from '../client.js';
 
 afterEach(() => {
   vi.useRealTimers();

@@ -5,11 +5,10 @@ import type { CallOptions, Client, Reply } from '../../../support/http/client.js
 import { eventually } from '../../../support/eventually.js';
 import { Witness } from '../../../support/scene.js';
 import { startPair } from '../../../support/start-gateway.js';
-import { isFree, reservationOf, tryToReserve } from '../client.js';
+import { CLOCK_MS, isFree, reservationOf, tryToReserve } from '../client.js';
 
 const HEADER = { 'fleet-lock-protocol': 'true' };
 const HOLD_MS = 120_000;
-const CLOCK_MS = 150;
 
 function ask(client: Client, what: 'pre-reboot' | 'steady-state', id: string, group = 'workers'): Promise<Reply> {
   return send(client, what, { body: { client_params: { id, group } } });

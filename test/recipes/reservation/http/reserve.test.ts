@@ -7,6 +7,7 @@ import { Witness } from '../../../support/scene.js';
 import { startPair } from '../../../support/start-gateway.js';
 import { scaled } from '../../../support/timing.js';
 import {
+  CLOCK_MS,
   extendBy,
   giveBack,
   isFree,
@@ -18,8 +19,6 @@ import {
   type Reserved,
 } from '../client.js';
 
-/** The ensemble's clock is this machine's here, known to some ms. */
-const CLOCK_MS = 150;
 const SHORT_MS = 1_500;
 
 describe('a reservation', () => {

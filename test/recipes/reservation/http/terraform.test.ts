@@ -4,12 +4,11 @@ import { describe, expect, test } from 'vitest';
 import { makeApiKeys } from '../../../support/http/api-keys.js';
 import type { Client, Reply } from '../../../support/http/client.js';
 import { startPair } from '../../../support/start-gateway.js';
-import { isFree, reservationOf } from '../client.js';
+import { CLOCK_MS, isFree, reservationOf } from '../client.js';
 
 const INFO = { Operation: 'OperationTypeApply', Info: '', Who: 'ann@laptop', Version: '1.5.7', Path: '' };
 const VALUE_BYTES_MAX = 960 * 1024;
 const LOCK_MS = 120_000;
-const CLOCK_MS = 150;
 
 interface Run {
   ID: string;

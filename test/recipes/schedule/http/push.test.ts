@@ -103,10 +103,11 @@ test('a queue that refuses the message is told of in the schedule; what it refus
   expect(refused).toMatchObject({ code: 'queue-full' });
   await eventually('it is missed', async () => ((await show(pair.b)).missed?.count ?? 0) >= 2);
   await pair.b.expect(200, 'PUT', '/v1/queues/jobs', { body: { order: 'fifo' } });
-  await eventually('it is pushed', async () => (await show(pair.a)).fired);
-  const { refused: stillRefused, fired, missed } = await show(pair.a);
-  expect(stillRefused).toBeUndefined();
-  expect(fired!.occurrence > missed!.occurrence).toBe(true);
+  // On a machine that stands still for a second the next one may be missed before anybody has looked.
+  await eventually('the newest is pushed', async () => {
+    const { refused: stillRefused, fired, missed } = await show(pair.a);
+    return stillRefused === undefined && fired !== undefined && fired.occurrence > missed!.occurrence;
+  });
   const refusals = [pair.a, pair.b].map((replica) => replica.metric('postern_schedule_refusals_total'));
   expect(Math.max(...(await Promise.all(refusals)))).toBeGreaterThanOrEqual(2);
 });
