@@ -49,11 +49,13 @@ export const RECIPES = [
       },
       {
         title: 'Redeliveries',
-        about: 'Messages that were handed out again, because an earlier claim ended without an acknowledgement.',
+        about:
+          'Messages that were handed out again, because an earlier claim ended without an acknowledgement; and those that never were.',
         unit: 'ops',
         queries: [
           [`sum(${rate('postern_queue_redeliveries_total')})`, 'again'],
           [`sum(${rate('postern_queue_messages_total', 'op="dead_letter"')})`, 'given up: to the dead letters'],
+          [`sum(${rate('postern_queue_messages_total', 'op="message_expire"')})`, 'expired before anybody got them'],
         ],
       },
     ],

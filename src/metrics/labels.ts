@@ -44,8 +44,22 @@ export const LIMITS = [
   'reservations',
 ] as const;
 export const ATTACH_REASONS = ['new', 'moved', 'evicted', 'overdue'] as const;
-/** Operations on messages; `expire` ends a claim whose time is over. */
-export const QUEUE_OPS = ['push', 'pop', 'claim', 'ack', 'nack', 'expire', 'dead_letter', 'purge', 'redrive'] as const;
+/**
+ * Operations on messages; `expire` ends a claim whose time is over, `message_expire` removes a message that nobody got
+ * in time.
+ */
+export const QUEUE_OPS = [
+  'push',
+  'pop',
+  'claim',
+  'ack',
+  'nack',
+  'expire',
+  'message_expire',
+  'dead_letter',
+  'purge',
+  'redrive',
+] as const;
 export type QueueOp = (typeof QUEUE_OPS)[number];
 export const SET_ASIDE_REASONS = ['silent', 'session-timeout'] as const;
 export const HEARTBEAT_OUTCOMES = ['ok', 'expired', 'failed'] as const;

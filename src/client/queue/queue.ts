@@ -12,6 +12,8 @@ export interface PushOptions {
   priority?: number;
   /** How long it is held back, in milliseconds. */
   delayMs?: number;
+  /** After this time, in milliseconds, it is not delivered any more; more than `delayMs`. */
+  expiresInMs?: number;
   /** Delivered with the message. */
   attributes?: Record<string, string>;
 }

@@ -18,6 +18,7 @@ export const push = command({
     'message-id': text('ID', 'Makes a repeated push harmless. Default: a random one.'),
     priority: integer('The lowest is delivered first, in queues with priorities.', { min: 0, max: 999 }),
     delay: duration('How long it is held back.'),
+    'expires-in': duration('After that time it is not delivered any more. Default: as long as the queue says.'),
     attribute: list('KEY=VALUE', 'Delivered with the message; may be given several times.'),
   },
   examples: ["postern queue push mails 'to: ada'", 'postern queue push mails --as json < mail.json'],

@@ -50,6 +50,8 @@ function QueueBody({ queue }: { queue: Schemas['Queue'] }): JSX.Element {
             'Dead letters to',
             <ThingLink kind="queue" name={config.deadLetterQueue} />,
           ],
+          config.messageTtlMs !== undefined && ['Messages expire after', duration(config.messageTtlMs)],
+          config.deadLetterExpired === true && ['Expired ones', 'go to the dead letters'],
           config.maxClaimMs !== undefined && ['Longest claim', duration(config.maxClaimMs)],
         ]}
       />

@@ -2747,7 +2747,7 @@ export interface paths {
          * Move all messages to another queue
          * @description Use this for a dead-letter queue once the cause is fixed: all messages that nobody has claimed go to the end of
          *     the queue `to`, in their order, each in one transaction. Dead letters get their old priority back; `deliveries`
-         *     and `enqueuedAt` start anew. If there is no queue `to`, the answer is 404 and nothing is moved.
+         *     and `enqueuedAt` start anew. Expired messages stay. If there is no queue `to`, the answer is 404 and nothing is moved.
          *     `complete: false` says that the request ran out of time first: repeat it. Scope: `admin` on queues.
          */
         post: operations["redriveQueue"];
@@ -2801,7 +2801,7 @@ export interface paths {
         /**
          * Look at the messages of a queue
          * @description Shows the messages in the order in which they would be delivered, followed by those that are not due yet;
-         *     nothing is taken. A page ends before its bodies exceed about 1 MiB, but has at least one message. Scope: `read`
+         *     nothing is taken. Expired messages are shown, with that `state`, until they are removed. A page ends before its bodies exceed about 1 MiB, but has at least one message. Scope: `read`
          *     on queues.
          */
         get: operations["peekMessages"];
@@ -2823,7 +2823,14 @@ export interface paths {
          *
          *     `priority` (0 to 999, the lowest number first, 100 if it is not given) is for queues with `order: priority`.
          *     `delayMs` holds a message back: it becomes available after that time at the earliest, behind the messages that
-         *     are there by then. Scope: `use` on queues.
+         *     are there by then.
+         *
+         *     `expiresInMs` limits for how long it can be delivered, counted from the push on ZooKeeper's clock: no pop or
+         *     claim that begins later gets it. If it is claimed at that moment, it stays with its consumer, who can
+         *     acknowledge and extend the claim; it expires if it is given back, or the claim ends. Expired messages are
+         *     removed a minute or two later, to the `deadLetterQueue` if the queue has `deadLetterExpired`; until then they
+         *     are part of `depth`, and a peek shows them as `expired`. The `messageId` is remembered all the same. Scope:
+         *     `use` on queues.
          */
         post: operations["pushMessages"];
         delete?: never;
@@ -5245,6 +5252,11 @@ export interface components {
         Priority: number;
         /** @description How long the message is held back, in milliseconds; at most seven days. */
         DelayMs: number;
+        /**
+         * @description So long after its push, in milliseconds, the message expires, and is not delivered any more; at most 366 days. If
+         *     the queue has a `messageTtlMs`, the shorter of the two counts. More than `delayMs`.
+         */
+        ExpiresInMs: number;
         /** @description After that time, in milliseconds, the claim ends, even while the lease lives; at most a day. */
         ClaimMs: number;
         /** @description Names one delivery of one message to one lease. */
@@ -5270,6 +5282,14 @@ export interface components {
             deadLetterQueue?: components["schemas"]["Name"];
             /** @description The longest claim, in milliseconds, and how long a claim without `claimMs` lasts. */
             maxClaimMs?: components["schemas"]["ClaimMs"];
+            /**
+             * @description The longest that a message may wait for its delivery, in milliseconds, also one that was pushed without
+             *     `expiresInMs`; at most 366 days. Counts for messages that come after it was set; by default they do not
+             *     expire.
+             */
+            messageTtlMs?: number;
+            /** @description Expired messages go to `deadLetterQueue`, which is then required, and are not deleted; false by default. */
+            deadLetterExpired?: boolean;
             /**
              * @description How long a `messageId` is remembered, in milliseconds; 300 000 (five minutes) by default; with 0 it is not remembered.
              * @default 300000
@@ -5319,6 +5339,7 @@ export interface components {
             body: unknown;
             priority?: components["schemas"]["Priority"];
             delayMs?: components["schemas"]["DelayMs"];
+            expiresInMs?: components["schemas"]["ExpiresInMs"];
             messageId?: components["schemas"]["MessageId"];
             attributes?: components["schemas"]["MessageAttributes"];
         };
@@ -5347,21 +5368,23 @@ export interface components {
             attributes: components["schemas"]["MessageAttributes"];
             /** @description When the message entered this queue. A message that is given back keeps it; one that is moved to another queue (as a dead letter, or by a redrive) gets a new one. */
             enqueuedAt: components["schemas"]["Instant"];
+            /** @description From when on it is not delivered any more, if it expires. A message that is moved to another queue expires only if that one has a `messageTtlMs`, counted from then. */
+            expiresAt?: components["schemas"]["Instant"];
             /** @description How often this queue has handed it out, including this time. */
             deliveries: number;
             deadLetter?: components["schemas"]["DeadLetter"];
         };
         /**
-         * @description For a message that was delivered `maxDeliveries` times in another queue: what it was there. Dead letters of
-         *     earlier versions have only `queue` and `reason`.
+         * @description For a message that was delivered `maxDeliveries` times in another queue, or expired there: what it was there. Dead
+         *     letters of earlier versions have only `queue` and `reason`.
          */
         DeadLetter: {
             queue: components["schemas"]["Name"];
             /**
-             * @description How its last delivery ended. `nack`, it was given back; `claim-ended`, its `claimMs` or its lease ended.
+             * @description How its last delivery ended. `nack`, it was given back; `claim-ended`, its `claimMs` or its lease ended. Or `expired`, nobody got it in time, or acknowledged it.
              * @enum {string}
              */
-            cause?: "nack" | "claim-ended";
+            cause?: "nack" | "claim-ended" | "expired";
             /** @description The reason given with the last `nack` */
             reason?: string;
             priority?: components["schemas"]["Priority"];
@@ -5428,7 +5451,7 @@ export interface components {
         };
         PeekedMessage: components["schemas"]["Message"] & {
             /** @enum {string} */
-            state: "available" | "claimed" | "delayed";
+            state: "available" | "claimed" | "delayed" | "expired";
             /** @description The `leaseId` of the lease that has claimed it. */
             claimedBy?: string;
             claimedUntil?: components["schemas"]["Instant"];
@@ -6707,6 +6730,8 @@ export interface components {
         PriorityQuery: components["schemas"]["Priority"];
         /** @description The same as `delayMs` of a pushed message. */
         DelayMsQuery: components["schemas"]["DelayMs"];
+        /** @description The same as `expiresInMs` of a pushed message. */
+        ExpiresInMsQuery: components["schemas"]["ExpiresInMs"];
         /**
          * @description The name of the pool.
          * @example workers
@@ -13464,6 +13489,8 @@ export interface operations {
                 priority?: components["parameters"]["PriorityQuery"];
                 /** @description The same as `delayMs` of a pushed message. */
                 delayMs?: components["parameters"]["DelayMsQuery"];
+                /** @description The same as `expiresInMs` of a pushed message. */
+                expiresInMs?: components["parameters"]["ExpiresInMsQuery"];
             };
             header?: {
                 /**

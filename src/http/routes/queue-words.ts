@@ -14,8 +14,8 @@ export function showQueue(view: QueueView): Schemas['Queue'] {
   return { ...rest, oldestEnqueuedAt: oldestEnqueuedAt === undefined ? null : instant(oldestEnqueuedAt) };
 }
 
-export function showMessage({ message, priority, enqueuedAt, deliveries }: Delivered): Schemas['Message'] {
-  return { ...show(message), priority, enqueuedAt: instant(enqueuedAt), deliveries };
+export function showMessage({ message, priority, enqueuedAt, expiresAt, deliveries }: Delivered): Schemas['Message'] {
+  return { ...show(message), priority, enqueuedAt: instant(enqueuedAt), ...showExpiry(expiresAt), deliveries };
 }
 
 export function showClaimed(item: Delivered): Schemas['ClaimedMessages']['items'][number] {
@@ -28,17 +28,22 @@ export function showClaimed(item: Delivered): Schemas['ClaimedMessages']['items'
 }
 
 export function showPeeked(item: PeekedMessage): Schemas['PeekedMessageList']['items'][number] {
-  const { message, priority, enqueuedAt, deliveries, state, claimedBy, claimedUntil, dueAt } = item;
+  const { message, priority, enqueuedAt, expiresAt, deliveries, state, claimedBy, claimedUntil, dueAt } = item;
   return {
     ...show(message),
     priority,
     enqueuedAt: instant(enqueuedAt),
+    ...showExpiry(expiresAt),
     deliveries,
     state,
     ...(claimedBy === undefined ? {} : { claimedBy }),
     ...(claimedUntil === undefined ? {} : { claimedUntil: instant(claimedUntil) }),
     ...(dueAt === undefined ? {} : { dueAt: instant(dueAt) }),
   };
+}
+
+function showExpiry(expiresAt: number | undefined): Pick<Schemas['Message'], 'expiresAt'> {
+  return expiresAt === undefined ? {} : { expiresAt: instant(expiresAt) };
 }
 
 function show({

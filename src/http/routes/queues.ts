@@ -116,15 +116,8 @@ class QueueRoutes {
     const namespace = await namespaceOf(exchange, this.#context.leases, 'use');
     const name = nameOf(exchange);
     const body = exchange.body as Schemas['QueueConfig'];
-    const { maxDeliveries, deadLetterQueue } = body;
-    if ((maxDeliveries === undefined) !== (deadLetterQueue === undefined))
-      throw new InvalidError(
-        maxDeliveries === undefined ? 'maxDeliveries' : 'deadLetterQueue',
-        undefined,
-        'given together with the other one: a message that was delivered maxDeliveries times goes to deadLetterQueue',
-      );
-    if (deadLetterQueue === name)
-      throw new InvalidError('deadLetterQueue', deadLetterQueue, 'another queue than the one that it is for');
+    const { deadLetterQueue } = body;
+    checkDeadLetterQueue(name, body);
     if (deadLetterQueue !== undefined) exchange.authorize('use', namespace, { name: deadLetterQueue });
     const config: QueueConfig = { ...body, dedupWindowMs: body.dedupWindowMs ?? DEDUP_WINDOW_MS };
     const made = await configureQueue(this.#context, this.#queues, { namespace, name }, config, exchange);
@@ -146,10 +139,11 @@ class QueueRoutes {
     const attempts = attemptsOf(exchange, () => [JSON.stringify(messages)]);
     const pushed = await this.#push(
       exchange,
-      messages.map(({ body, priority, delayMs, messageId, attributes }, index) => ({
+      messages.map(({ body, priority, delayMs, expiresInMs, messageId, attributes }, index) => ({
         body: this.#bodyOf(`messages[${index}].body`, Buffer.from(JSON.stringify(body))),
         priority,
         delayMs,
+        expiresInMs,
         messageId,
         attempt: messageId === undefined ? attempts() : undefined,
         attributes,
@@ -161,19 +155,23 @@ class QueueRoutes {
 
   async pushRaw(exchange: Exchange): Promise<Answer> {
     const { bytes, contentType } = exchange.body as RawBody;
-    const { messageId, priority, delayMs } = exchange.query as {
+    const { messageId, priority, delayMs, expiresInMs } = exchange.query as {
       messageId?: string;
       priority?: number;
       delayMs?: number;
+      expiresInMs?: number;
     };
+    const what = ['raw', contentType ?? null, priority ?? null, delayMs ?? null, bytes];
+    if (expiresInMs !== undefined) what.push(expiresInMs);
     const [pushed] = await this.#push(exchange, [
       {
         body: this.#bodyOf('The body', bytes),
         contentType,
         priority,
         delayMs,
+        expiresInMs,
         messageId,
-        attempt: attemptsOf(exchange, () => ['raw', contentType ?? null, priority ?? null, delayMs ?? null, bytes])(),
+        attempt: attemptsOf(exchange, () => what)(),
       },
     ]);
     const body: Schemas['PushedMessage'] = showPushed(pushed as Pushed);
@@ -308,6 +306,22 @@ class QueueRoutes {
     });
     return { status: 200, body: { items } satisfies Schemas['SettledClaims'] };
   }
+}
+
+/** @throws InvalidError where there are dead letters and no queue for them, or the other way round */
+function checkDeadLetterQueue(
+  name: string,
+  { maxDeliveries, deadLetterExpired = false, deadLetterQueue }: Schemas['QueueConfig'],
+): void {
+  if (deadLetterQueue === name)
+    throw new InvalidError('deadLetterQueue', deadLetterQueue, 'another queue than the one that it is for');
+  const hasDeadLetters = maxDeliveries !== undefined || deadLetterExpired;
+  if (hasDeadLetters === (deadLetterQueue !== undefined)) return;
+  throw new InvalidError(
+    hasDeadLetters ? 'deadLetterQueue' : 'maxDeliveries',
+    undefined,
+    'given together with the other one: a message that was delivered maxDeliveries times, or that has expired if deadLetterExpired is true, goes to deadLetterQueue',
+  );
 }
 
 /** @throws PosternError `invalid` where messages cannot be made dead letters */

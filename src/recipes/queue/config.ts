@@ -17,6 +17,10 @@ export interface QueueConfig {
   /** Claims of one message after which it goes to the dead-letter queue in place of another consumer. */
   maxDeliveries?: number;
   deadLetterQueue?: string;
+  /** The longest that a message may wait to be delivered, also one that names no time; counts from its push. */
+  messageTtlMs?: number;
+  /** Whether what expires goes to the dead-letter queue. */
+  deadLetterExpired?: boolean;
   /** The longest claim, also of a claim that names no time. */
   maxClaimMs?: number;
   /** How long a messageId is remembered. */

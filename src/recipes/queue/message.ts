@@ -19,6 +19,8 @@ export interface MessageHeader {
   n?: number | undefined;
   /** Of a delayed message: its priority. */
   p?: number | undefined;
+  /** Of a delayed message that expires: epoch ms on the ensemble's clock. In a queue its name says it. */
+  u?: number | undefined;
   x?: DeadLetterNote | undefined;
 }
 
@@ -37,8 +39,8 @@ export interface DeadLetterNote {
   enqueuedAt?: number | undefined;
 }
 
-/** How its last delivery ended: it was given back, or its time or its lease was over. */
-export type DeadLetterCause = 'nack' | 'claim-ended';
+/** How its last delivery ended: it was given back, or its time or its lease was over. Or it had expired before one. */
+export type DeadLetterCause = 'nack' | 'claim-ended' | 'expired';
 
 export interface StoredMessage {
   header: MessageHeader;

@@ -2,9 +2,10 @@
  * What lies below one queue's data directory, `<namespace>/queue-data/<id>`:
  *
  *   p<PPP>/s-<n>/m-<sequence>          a message; its data are header and body, never written again
- *   p<PPP>/s-<n>/m-<sequence>/d        how often it was claimed: the node's version plus one (persistent, made by the
+ *   p<PPP>/s-<n>/m-<until>-<sequence>  one that expires: from when on nobody gets it, epoch ms (protocol C90)
+ *   …/m-<sequence>/d                   how often it was claimed: the node's version plus one (persistent, made by the
  *                                      first claim)
- *   p<PPP>/s-<n>/m-<sequence>/c        the claim (ephemeral, of the consumer's lease session)
+ *   …/m-<sequence>/c                   the claim (ephemeral, of the consumer's lease session)
  *   delayed/<a>/<b>/<due>-<sequence>   a message that is not due yet, in directories of about 17 minutes and one second
  *   dedup/<bb>/<hash>                  a messageId that was seen: which message it was, and until when it counts
  *   takers/t-<sequence>                whose turn it is to take (ephemeral, of a replica's control session): the first
@@ -34,7 +35,7 @@ export const SEGMENT_MESSAGES = 1_000;
 const SEGMENT_DIGITS = 10;
 const COARSE_BITS = 20; // ms: about 17 minutes
 const FINE_BITS = 10; // ms: about a second
-const DUE_DIGITS = 13;
+const INSTANT_DIGITS = 13;
 const DEDUP_DIGITS = 2;
 
 export class QueuePaths {
@@ -63,8 +64,8 @@ export class QueuePaths {
     return `${this.priority(priority)}/${segmentName(segment)}`;
   }
 
-  message({ priority, segment, sequence }: MessagePlace): string {
-    return `${this.segment(priority, segment)}/${messageName(sequence)}`;
+  message(place: MessagePlace): string {
+    return `${this.segment(place.priority, place.segment)}/${messageName(place)}`;
   }
 
   /** Refuses what comes with it once the queue was deleted. */
@@ -79,7 +80,7 @@ export class QueuePaths {
 
   /** A sequential node's name without its sequence. */
   delayedMessage(dueAt: number): string {
-    return `${this.delayedBucket(dueAt)}/${String(dueAt).padStart(DUE_DIGITS, '0')}-`;
+    return `${this.delayedBucket(dueAt)}/${instantName(dueAt)}-`;
   }
 
   nacksOf(leaseId: string): string {
@@ -91,11 +92,27 @@ export class QueuePaths {
   }
 }
 
+/** A message of a segment, as its name says. */
+export interface MessageInSegment {
+  sequence: number;
+  /** From when on nobody gets it, epoch ms on the ensemble's clock; undefined: it does not expire. */
+  expiresAt?: number | undefined;
+}
+
 /** Where in the queue a message stands. */
-export interface MessagePlace {
+export interface MessagePlace extends MessageInSegment {
   priority: number;
   segment: number;
-  sequence: number;
+}
+
+/** The order in which messages are delivered. */
+export function comparePlaces(a: MessagePlace, b: MessagePlace): number {
+  return a.priority - b.priority || a.segment - b.segment || a.sequence - b.sequence;
+}
+
+/** @param now epoch ms on the ensemble's clock */
+export function isExpired({ expiresAt }: Pick<MessagePlace, 'expiresAt'>, now: number): boolean {
+  return expiresAt !== undefined && expiresAt <= now;
 }
 
 export function priorityName(priority: number): string {
@@ -121,24 +138,41 @@ export function segmentsIn(children: readonly string[]): number[] {
     .sort((a, b) => a - b);
 }
 
-/** A message's name without its sequence. */
-export const MESSAGE_PREFIX = 'm-';
+const MESSAGE = /^m-(?:(\d{13})-)?\d{10}$/;
 
-export function messageName(sequence: number): string {
-  return MESSAGE_PREFIX + formatSequence(sequence);
+/** A message's name without its sequence. */
+export function messagePrefix(expiresAt: number | undefined): string {
+  return expiresAt === undefined ? 'm-' : `m-${instantName(expiresAt)}-`;
 }
 
-/** The sequence numbers of the messages that a listing of a segment shows, in order. */
-export function messagesIn(children: readonly string[]): number[] {
-  const sequences: number[] = [];
+export function messageName({ sequence, expiresAt }: MessageInSegment): string {
+  return messagePrefix(expiresAt) + formatSequence(sequence);
+}
+
+/** @returns undefined for the name of a node that is not ours */
+export function messageOf(name: string): MessageInSegment | undefined {
+  const match = MESSAGE.exec(name);
+  const sequence = match === null ? undefined : parseSequence(name);
+  if (match === null || sequence === undefined) return undefined;
+  return { sequence, expiresAt: match[1] === undefined ? undefined : Number(match[1]) };
+}
+
+/** The messages that a listing of a segment shows, in order. */
+export function messagesIn(children: readonly string[]): MessageInSegment[] {
+  const messages: MessageInSegment[] = [];
   for (const name of children) {
-    const sequence = name.startsWith(MESSAGE_PREFIX) ? parseSequence(name) : undefined;
-    if (sequence !== undefined) sequences.push(sequence);
+    const message = messageOf(name);
+    if (message !== undefined) messages.push(message);
   }
-  return sequences.sort((a, b) => a - b); // a segment is sealed long before it runs out of sequence numbers
+  // A segment is sealed long before it runs out of sequence numbers.
+  return messages.sort((a, b) => a.sequence - b.sequence);
+}
+
+function instantName(epochMs: number): string {
+  return String(epochMs).padStart(INSTANT_DIGITS, '0');
 }
 
 /** When the message of that name is due, epoch ms. */
 export function dueAtOf(name: string): number {
-  return Number(name.slice(0, DUE_DIGITS));
+  return Number(name.slice(0, INSTANT_DIGITS));
 }

@@ -11,10 +11,11 @@ export interface ShownMessage {
   priority: number;
   attributes: Record<string, string>;
   enqueuedAt: string;
+  expiresAt?: string;
   deliveries: number;
   deadLetter?: {
     queue: string;
-    cause?: 'nack' | 'claim-ended';
+    cause?: 'nack' | 'claim-ended' | 'expired';
     reason?: string;
     priority?: number;
     deliveries?: number;
@@ -28,7 +29,7 @@ export interface ClaimedMessage extends ShownMessage {
 }
 
 export interface PeekedMessage extends ShownMessage {
-  state: 'available' | 'claimed' | 'delayed';
+  state: 'available' | 'claimed' | 'delayed' | 'expired';
   claimedBy?: string;
   claimedUntil?: string;
   dueAt?: string;

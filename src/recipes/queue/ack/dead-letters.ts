@@ -1,7 +1,8 @@
 /**
- * A message that was delivered as often as the queue allows goes to the dead-letter queue: one transaction deletes it
- * here and pushes it there, with a note of what it was here. In the dead-letter queue it is new: its time of arrival
- * and its deliveries are counted from there. Redriving is the reverse, with the priority from the note.
+ * A message that was delivered as often as the queue allows, or that has expired where the queue keeps those, goes to
+ * the dead-letter queue: one transaction deletes it here and pushes it there, with a note of what it was here. In the
+ * dead-letter queue it is new: its time of arrival, its deliveries and its time to live are counted from there.
+ * Redriving is the reverse, with the priority from the note.
  */
 import type { Bounded } from '../../../time.js';
 import type { MultiOperation } from '../../../zookeeper/operations.js';
@@ -28,10 +29,15 @@ export interface Departure {
 }
 
 /**
- * Of a message whose last claim has ended.
+ * Of a message that nobody has claimed.
  * @returns false when it could not be taken away: somebody else has it, or it is gone
  */
-export async function moveToDeadLetters(queue: Queue, entry: Entry, bounds: Bounded): Promise<boolean> {
+export async function moveToDeadLetters(
+  queue: Queue,
+  entry: Entry,
+  cause: DeadLetterCause,
+  bounds: Bounded,
+): Promise<boolean> {
   const { message, priority, enqueuedAt, claims, path } = entry;
   if (message === undefined) return false;
   const deliveries = deliveriesOf(entry);
@@ -41,7 +47,7 @@ export async function moveToDeadLetters(queue: Queue, entry: Entry, bounds: Boun
     priority,
     enqueuedAt,
     deliveries,
-    cause: 'claim-ended',
+    cause,
     reason: undefined,
     removal,
   };
@@ -65,7 +71,10 @@ export async function deadLetter(
 
 /** As a message that comes into another queue; `note` says what it was in this one. */
 export function renewed({ header, body }: StoredMessage, note?: DeadLetterNote): Buffer {
-  return encodeMessage({ header: { ...header, e: undefined, n: undefined, p: undefined, x: note }, body });
+  return encodeMessage({
+    header: { ...header, e: undefined, n: undefined, p: undefined, u: undefined, x: note },
+    body,
+  });
 }
 
 /** Of a dead letter the one that it came with: the queue that it is in may have none. */
@@ -90,10 +99,12 @@ export async function moveTo(
 ): Promise<boolean> {
   for (;;) {
     const other = await queue.queues.openOrCreate(queue.namespace, target, bounds.deadline, bounds.requester);
+    const { messageTtlMs } = other.config;
     try {
       const arrival: Arrival = {
         data,
         priority: other.config.order === 'priority' ? priority : PRIORITY_DEFAULT,
+        expiresAt: messageTtlMs && Math.ceil((await other.ensembleNow(bounds.deadline)) + messageTtlMs),
         conditions: removal,
       };
       return await relocate(other.lane, arrival, refused, bounds);

@@ -81,7 +81,10 @@ export async function moveOut(
   } else {
     if (delayMs === 0) return undefined;
     const dueAt = Math.ceil((await queue.ensembleNow(deadline)) + delayMs);
-    const data = encodeMessage({ header: { ...header, e: enqueuedAt, n: deliveries, p: priority }, body });
+    const data = encodeMessage({
+      header: { ...header, e: enqueuedAt, n: deliveries, p: priority, u: claim.expiresAt },
+      body,
+    });
     moved = await pushDelayed(queue, { data, priority, dueAt, conditions: removal() }, refused, awaited);
   }
   return moved ? 'done' : 'lost';

@@ -6,16 +6,15 @@
  * They do not wait for a turn. A consumer that wanted one of the messages at that moment finds it gone, and takes the
  * next.
  */
-import type { Awaited } from '../../../time.js';
+import type { Awaited, Bounded } from '../../../time.js';
 import { isReason, orUnknown, unless } from '../../../zookeeper/errors.js';
 import { OwnedTransaction } from '../../../zookeeper/owned-transaction.js';
 import { moveTo, priorityOf, renewed } from '../ack/dead-letters.js';
 import { newEntry, removalOf, type Entry } from '../claim/entry.js';
 import type { Queue } from '../queue.js';
 import { MESSAGES_AT_ONCE } from '../transactions.js';
-import { prioritiesIn } from '../paths.js';
+import { isExpired, messageName, prioritiesIn } from '../paths.js';
 import { readEntries } from '../claim/read-entries.js';
-import { messageName } from '../paths.js';
 import { segmentsOf } from './view.js';
 
 export interface Emptied {
@@ -54,7 +53,10 @@ export async function purge(queue: Queue, awaited: Awaited): Promise<Emptied> {
 export async function redrive(queue: Queue, to: string, awaited: Awaited): Promise<Emptied> {
   const { deadline } = awaited;
   let count = 0;
-  const moving = overAll(queue, deadline, async (entries) => {
+  const now = await queue.ensembleNow(deadline);
+  const moving = overAll(queue, deadline, async (all) => {
+    // To move what has expired would bring it back to life.
+    const entries = all.filter((entry) => !isExpired(entry, now));
     for (let i = 0; i < entries.length; i += MOVES_AT_ONCE) {
       await Promise.all(
         entries.slice(i, i + MOVES_AT_ONCE).map(async ({ message, claims, path, priority: here }) => {
@@ -82,9 +84,9 @@ async function overAll(
   // By a quorum: where there seems to be nothing, nothing is written that would find out.
   const root = await zk.fresh(() => zk.children(paths.data));
   for (const priority of prioritiesIn(root)) {
-    for await (const { number, path, sequences } of segmentsOf(control, paths, priority, deadline)) {
-      let unread = sequences.map((sequence) =>
-        newEntry({ priority, segment: number, sequence }, `${path}/${messageName(sequence)}`),
+    for await (const { number, path, messages } of segmentsOf(control, paths, priority, deadline)) {
+      let unread = messages.map((message) =>
+        newEntry({ priority, segment: number, ...message }, `${path}/${messageName(message)}`),
       );
       while (unread.length > 0) {
         if (performance.now() > deadline - MARGIN_MS) return { ...result, complete: false };
@@ -98,8 +100,12 @@ async function overAll(
 }
 
 /** @returns how many there were to delete */
-async function deleteAll(queue: Queue, entries: readonly Entry[], { deadline, requester }: Awaited): Promise<number> {
-  const zk = queue.control.writingFor(requester).until(deadline);
+export async function deleteAll(
+  { control }: Queue,
+  entries: readonly Entry[],
+  { deadline, requester }: Bounded,
+): Promise<number> {
+  const zk = (requester === undefined ? control : control.writingFor(requester)).until(deadline);
   let open = [...entries];
   while (open.length > 0) {
     const removal = new OwnedTransaction<Entry>();

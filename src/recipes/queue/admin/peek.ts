@@ -4,10 +4,11 @@
  */
 import type { ControlSession } from '../../../zookeeper/control-session.js';
 import type { MultiReadResult } from '../../../zookeeper/operations.js';
+import { ensembleNow } from '../../../zookeeper/ensemble-time.js';
 import type { Coordination } from '../../coordination.js';
 import { claimPath, decodeClaim, recordPath } from '../claim/entry.js';
 import { decodeMessage, type StoredMessage } from '../message.js';
-import { dueAtOf, prioritiesIn, QueuePaths, type MessagePlace } from '../paths.js';
+import { comparePlaces, dueAtOf, isExpired, prioritiesIn, QueuePaths, type MessagePlace } from '../paths.js';
 import type { QueueName } from '../queue.js';
 import type { Queues } from '../queues.js';
 import { ANSWER_BYTES_MAX } from '../claim/room.js';
@@ -19,7 +20,8 @@ export interface PeekedMessage {
   enqueuedAt: number;
   /** So far. */
   deliveries: number;
-  state: 'available' | 'claimed' | 'delayed';
+  expiresAt: number | undefined;
+  state: 'available' | 'claimed' | 'delayed' | 'expired';
   claimedBy?: string | undefined;
   claimedUntil?: number | undefined;
   dueAt?: number | undefined;
@@ -47,9 +49,10 @@ export async function peekMessages(
   if (found === undefined) return undefined;
   const paths = new QueuePaths(layout.queueData(namespace, found.record.id));
   const { after } = page;
+  const now = await ensembleNow(context, deadline);
   // Set aside once for the whole page: pages that each had some of it and waited for more would wait for each other.
   return control.largeReads.spend(ANSWER_BYTES_MAX, deadline, async () => {
-    const filling = new Filling(control, paths, page.limit, deadline);
+    const filling = new Filling(control, paths, { limit: page.limit, now }, deadline);
     for await (const places of placesBehind(control, paths, after, deadline))
       if (await filling.add(places)) return { items: filling.items, next: filling.last };
     return { items: filling.items, next: undefined };
@@ -63,13 +66,21 @@ class Filling {
   readonly #control: ControlSession;
   readonly #paths: QueuePaths;
   readonly #limit: number;
+  readonly #now: number;
   readonly #deadline: number;
   #room = ANSWER_BYTES_MAX;
 
-  constructor(control: ControlSession, paths: QueuePaths, limit: number, deadline: number) {
+  /** @param now what has expired by then is shown so; epoch ms on the ensemble's clock */
+  constructor(
+    control: ControlSession,
+    paths: QueuePaths,
+    { limit, now }: { limit: number; now: number },
+    deadline: number,
+  ) {
     this.#control = control;
     this.#paths = paths;
     this.#limit = limit;
+    this.#now = now;
     this.#deadline = deadline;
   }
 
@@ -80,7 +91,7 @@ class Filling {
       if (left === 0) return true;
       const batch = await this.#fitting(places.slice(i, i + Math.min(PEEK_AT_ONCE, left)));
       if (batch.length === 0) return true;
-      this.items.push(...(await readPeeked(this.#control, this.#paths, batch, this.#deadline)));
+      this.items.push(...(await readPeeked(this.#control, this.#paths, batch, this.#now, this.#deadline)));
       this.last = batch.at(-1);
       i += batch.length;
     }
@@ -117,9 +128,9 @@ async function* placesBehind(
   if (after === undefined || 'priority' in after) {
     for (const priority of prioritiesIn(root)) {
       if (after !== undefined && priority < after.priority) continue;
-      for await (const { number, sequences } of segmentsOf(control, paths, priority, deadline)) {
-        yield sequences
-          .map((sequence) => ({ priority, segment: number, sequence }))
+      for await (const { number, messages } of segmentsOf(control, paths, priority, deadline)) {
+        yield messages
+          .map((message) => ({ priority, segment: number, ...message }))
           .filter((place) => after === undefined || comparePlaces(place, after) > 0);
       }
     }
@@ -129,10 +140,6 @@ async function* placesBehind(
       .map((delayed) => ({ delayed }))
       .filter(({ delayed }) => after === undefined || 'priority' in after || delayed > after.delayed);
   }
-}
-
-function comparePlaces(a: MessagePlace, b: MessagePlace): number {
-  return a.priority - b.priority || a.segment - b.segment || a.sequence - b.sequence;
 }
 
 /** The paths, below the directory of delayed messages, of those of one second after the other. */
@@ -152,6 +159,7 @@ async function readPeeked(
   control: ControlSession,
   paths: QueuePaths,
   places: readonly PeekCursor[],
+  now: number,
   deadline: number,
 ): Promise<PeekedMessage[]> {
   const nodes = places.map((place) => pathOf(paths, place));
@@ -173,13 +181,16 @@ async function readPeeked(
     if (!('data' in node) || message === undefined) return [];
     const held = 'data' in claim ? decodeClaim(claim.data) : undefined;
     const delayed = 'delayed' in place;
+    const expiresAt = delayed ? message.header.u : place.expiresAt;
+    const waiting = isExpired({ expiresAt }, now) ? 'expired' : delayed ? 'delayed' : 'available';
     return [
       {
         message,
         priority: delayed ? (message.header.p ?? 0) : place.priority,
         enqueuedAt: message.header.e ?? node.stat.ctime,
         deliveries: (message.header.n ?? 0) + ('data' in record ? record.stat.version + 1 : 0),
-        state: delayed ? 'delayed' : 'data' in claim ? 'claimed' : 'available',
+        expiresAt,
+        state: 'data' in claim ? 'claimed' : waiting,
         ...(held === undefined ? {} : { claimedBy: held.leaseId, claimedUntil: held.until }),
         path: nodes[i] as string,
         claims: 'data' in record ? record.stat.version : undefined,

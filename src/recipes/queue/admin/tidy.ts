@@ -1,8 +1,9 @@
 /**
- * What housekeeping does for queues. Only the size of the tree depends on it, and how late a delayed message becomes
- * available in a queue without consumers.
+ * What housekeeping does for queues. Only the size of the tree depends on it, how late a delayed message becomes
+ * available in a queue without consumers, and for how long an expired one is counted.
  *
  * - Moves delayed messages that are due into their queues.
+ * - Removes expired messages (`expired.ts`).
  * - Removes expired marks of messageIds, and the lanes of replicas that have not pushed for an hour.
  * - Removes what is left of deleted queues: contents that no name stands for. They must be seen twice, because a
  *   queue's name and contents are made in one transaction but read in two requests.
@@ -15,6 +16,7 @@ import type { Chore } from '../../housekeeping/housekeeping.js';
 import type { Sweep } from '../../housekeeping/sweep.js';
 import { decodeMark } from '../push/dedup.js';
 import { listPlainly, moveDue } from '../claim/delayed.js';
+import { removeExpired } from './expired.js';
 import { QueueGoneError } from '../gone.js';
 import type { Queue } from '../queue.js';
 import type { Queues } from '../queues.js';
@@ -60,6 +62,7 @@ export class TidyQueues implements Chore {
     try {
       const deadline = sweep.deadline();
       await moveDue(queue, listPlainly(queue, deadline), deadline);
+      await removeExpired(queue, sweep);
       await this.#removeMarks(queue, sweep);
       await this.#removePushers(queue, sweep);
     } catch (error) {

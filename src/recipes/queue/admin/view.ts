@@ -2,12 +2,21 @@
 import type { Page } from '../../../page.js';
 import type { BoundClient } from '../../../zookeeper/bound.js';
 import type { ControlSession } from '../../../zookeeper/control-session.js';
+import { ensembleNow } from '../../../zookeeper/ensemble-time.js';
 import type { Coordination } from '../../coordination.js';
 import { countMessages } from './depth.js';
 import { decodeMessage } from '../message.js';
 import { readNodes, type ReadNode } from '../../../zookeeper/read-nodes.js';
 import { decodeQueue, type QueueConfig } from '../config.js';
-import { messageName, messagesIn, prioritiesIn, QueuePaths, segmentsIn } from '../paths.js';
+import {
+  isExpired,
+  messageName,
+  messagesIn,
+  prioritiesIn,
+  QueuePaths,
+  segmentsIn,
+  type MessageInSegment,
+} from '../paths.js';
 import type { Queues } from '../queues.js';
 import { decodeTaker } from '../claim/turn.js';
 
@@ -41,17 +50,18 @@ export async function describeQueue(
   const paths = new QueuePaths(layout.queueData(namespace, found.record.id));
   const [{ depth, delayed }, heads, consumersWaiting] = await Promise.all([
     countMessages(control, paths, deadline),
-    readHeads(control, paths, deadline),
+    readHeads(control, paths, await ensembleNow(context, deadline), deadline),
     countWaiting(control, paths, deadline),
   ]);
   const { config, paused = false } = found.record;
   return { name, depth, delayed, ...heads, consumersWaiting, paused, config };
 }
 
-/** Where its messages begin: the oldest one, and how many are claimed. */
+/** Where its messages begin: the oldest one that has not expired by `now`, and how many are claimed. */
 async function readHeads(
   control: ControlSession,
   paths: QueuePaths,
+  now: number,
   deadline: number,
 ): Promise<{ claimed: number; oldestEnqueuedAt: number | undefined }> {
   const zk = control.until(deadline);
@@ -60,18 +70,19 @@ async function readHeads(
   for (const priority of prioritiesIn(await zk.children(paths.data))) {
     let first = true;
     for await (const segment of segmentsOf(control, paths, priority, deadline)) {
-      const messages = segment.sequences.map((sequence) => `${segment.path}/${messageName(sequence)}`);
-      if (first && messages.length > 0) {
+      const messages = segment.messages.map((message) => `${segment.path}/${messageName(message)}`);
+      const live = segment.messages.findIndex((message) => !isExpired(message, now));
+      if (first && live >= 0) {
         first = false;
-        const node = await zk.find(messages[0] as string);
+        const node = await zk.find(messages[live] as string);
         const at = node === undefined ? undefined : (decodeMessage(node.data)?.header.e ?? node.stat.ctime);
         if (at !== undefined && (oldest === undefined || at < oldest)) oldest = at;
       }
       const here = await countClaimed(zk, messages);
       claimed += here;
       // Messages are claimed in order: behind a segment without a claim there are none, but those that were claimed
-      // before others came back.
-      if (here === 0 && messages.length > 0) break;
+      // before others came back, or behind what has expired.
+      if (here === 0 && live >= 0) break;
     }
   }
   return { claimed, oldestEnqueuedAt: oldest };
@@ -94,12 +105,12 @@ export async function* segmentsOf(
   paths: QueuePaths,
   priority: number,
   deadline: number,
-): AsyncGenerator<{ number: number; path: string; sequences: number[] }> {
+): AsyncGenerator<{ number: number; path: string; messages: MessageInSegment[] }> {
   const zk = control.until(deadline);
   for (const number of segmentsIn(await zk.children(paths.priority(priority)))) {
     const path = paths.segment(priority, number);
     const segment = await zk.list(path);
-    if (segment !== undefined) yield { number, path, sequences: messagesIn(segment.children) };
+    if (segment !== undefined) yield { number, path, messages: messagesIn(segment.children) };
   }
 }
 

@@ -105,7 +105,7 @@ function roomFor(
   max: number,
   deadline: number,
 ): Promise<number> {
-  const path = claimPath(queue.paths.message({ priority: 0, segment: 0, sequence: 0 }));
+  const path = claimPath(queue.paths.message({ priority: 0, segment: 0, sequence: 0, expiresAt: 0 }));
   return leases.sessions.useRepeatedly(
     lease,
     deadline,

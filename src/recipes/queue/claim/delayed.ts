@@ -106,8 +106,9 @@ async function moveOne(
   await queue.lane.push({
     arrivals: [
       {
-        data: encodeMessage({ header: { ...header, e: header.e ?? stat.ctime, p: undefined }, body }),
+        data: encodeMessage({ header: { ...header, e: header.e ?? stat.ctime, p: undefined, u: undefined }, body }),
         priority: header.p ?? PRIORITY_DEFAULT,
+        expiresAt: header.u,
         conditions: [{ type: 'delete', path }],
       },
     ],

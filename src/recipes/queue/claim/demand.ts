@@ -20,6 +20,8 @@ export interface Delivered {
   priority: number;
   /** Epoch ms. */
   enqueuedAt: number;
+  /** Epoch ms; undefined: it does not expire. */
+  expiresAt: number | undefined;
   /** How often it was handed out, this time included. */
   deliveries: number;
   claimId?: string | undefined;

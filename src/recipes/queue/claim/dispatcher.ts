@@ -39,6 +39,7 @@ import { HandOut, type Begin } from './hand-out.js';
 import { Head } from './head.js';
 import type { Dispatching, Queue } from '../queue.js';
 import { QueueGoneError } from '../gone.js';
+import { isExpired } from '../paths.js';
 import { bytesOfBodies, fill, roomFor, type Room } from './room.js';
 import { Turn, type TakerRecord } from './turn.js';
 
@@ -274,8 +275,9 @@ export class Dispatcher implements Dispatching {
     // While a connection is waited for, who has hung up is struck from the list: nothing is popped for nobody.
     const { control } = this.#queue;
     if (!control.connected) await control.whenConnected(deadline);
-    // What a claim has failed to take meanwhile is in front of these: looked for anew.
-    if (this.#head.handedBack !== handedBack) return;
+    // What a claim has failed to take meanwhile is in front of these, or some expired while it was waited: looked anew.
+    const now = this.#queue.context.zooKeeperClock.now();
+    if (this.#head.handedBack !== handedBack || messages.some((entry) => isExpired(entry, now))) return;
     const open = this.#open();
     const popping = open[0]?.options.claim === undefined;
     // Messages handed out before must first be taken, or come back.
@@ -303,7 +305,7 @@ export class Dispatcher implements Dispatching {
 
   /** @returns whether it is gone from here */
   async #bury(entry: Entry, deadline: number): Promise<boolean> {
-    const moved = await moveToDeadLetters(this.#queue, entry, { deadline });
+    const moved = await moveToDeadLetters(this.#queue, entry, 'claim-ended', { deadline });
     if (moved) this.#head.gone(entry);
     else this.#head.returned(entry);
     return moved;

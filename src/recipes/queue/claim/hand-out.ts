@@ -213,12 +213,13 @@ function again(assignments: readonly Assignment[]): void {
 }
 
 function delivered(entry: Entry): Delivered {
-  const { message, priority, enqueuedAt, path } = entry;
+  const { message, priority, enqueuedAt, expiresAt, path } = entry;
   if (message === undefined) throw new Error(`${path} was assigned before it was read`);
   return {
     message,
     priority,
     enqueuedAt,
+    expiresAt,
     deliveries: deliveriesOf(entry) + 1,
     path,
     version: (entry.claims ?? -1) + 1,

@@ -136,8 +136,7 @@ export class Head {
       (priority) =>
         this.#priorities.find((known) => known.priority === priority) ??
         new PriorityHead(
-          control,
-          paths,
+          this.#queue,
           priority,
           () => this.#onChange(),
           (entry) => this.#claims.add(entry),

@@ -18,25 +18,30 @@ export interface Claim extends MessagePlace {
 const QUEUE_ID_BYTES = 8;
 const PLACE_BYTES = 2 + 4 + 4 + 4 + 6;
 const MAC_BYTES = 12;
+const EXPIRY_BYTES = 6;
+/** Of a claim of a message that does not expire; the others say at their end when it does. */
 const CLAIM_BYTES = QUEUE_ID_BYTES + PLACE_BYTES + MAC_BYTES;
 
 export function encodeClaimId(lease: Lease, claim: Claim): string {
-  const bytes = Buffer.alloc(CLAIM_BYTES);
+  const { expiresAt } = claim;
+  const bytes = Buffer.alloc(CLAIM_BYTES + (expiresAt === undefined ? 0 : EXPIRY_BYTES));
   bytes.write(claim.queueId, 0, QUEUE_ID_BYTES, 'hex');
   bytes.writeUInt16BE(claim.priority, 8);
   bytes.writeUInt32BE(claim.segment, 10);
   bytes.writeInt32BE(claim.sequence, 14);
   bytes.writeInt32BE(claim.version, 18);
   bytes.writeUIntBE(claim.until, 22, 6);
-  seal(lease, bytes).copy(bytes, CLAIM_BYTES - MAC_BYTES);
+  if (expiresAt !== undefined) bytes.writeUIntBE(expiresAt, 28, EXPIRY_BYTES);
+  seal(lease, bytes).copy(bytes, bytes.length - MAC_BYTES);
   return bytes.toString('base64url');
 }
 
 /** @returns undefined when it is none of this lease's */
 export function decodeClaimId(lease: Lease, claimId: string): Claim | undefined {
   const bytes = Buffer.from(claimId, 'base64url');
-  if (bytes.length !== CLAIM_BYTES || bytes.toString('base64url') !== claimId) return undefined;
-  if (!seal(lease, bytes).equals(bytes.subarray(CLAIM_BYTES - MAC_BYTES))) return undefined;
+  const expires = bytes.length === CLAIM_BYTES + EXPIRY_BYTES;
+  if ((bytes.length !== CLAIM_BYTES && !expires) || bytes.toString('base64url') !== claimId) return undefined;
+  if (!seal(lease, bytes).equals(bytes.subarray(bytes.length - MAC_BYTES))) return undefined;
   return {
     queueId: bytes.toString('hex', 0, QUEUE_ID_BYTES),
     priority: bytes.readUInt16BE(8),
@@ -44,10 +49,11 @@ export function decodeClaimId(lease: Lease, claimId: string): Claim | undefined 
     sequence: bytes.readInt32BE(14),
     version: bytes.readInt32BE(18),
     until: bytes.readUIntBE(22, 6),
+    expiresAt: expires ? bytes.readUIntBE(28, EXPIRY_BYTES) : undefined,
   };
 }
 
 function seal(lease: Lease, bytes: Buffer): Buffer {
-  const what = bytes.toString('hex', 0, CLAIM_BYTES - MAC_BYTES);
+  const what = bytes.toString('hex', 0, bytes.length - MAC_BYTES);
   return Buffer.from(lease.guid('claim', what, '').replaceAll('-', ''), 'hex').subarray(0, MAC_BYTES);
 }

@@ -7,13 +7,12 @@ import type { LeaseSession } from '../../../zookeeper/lease-session.js';
 import type { Lease } from '../../../leases/lease.js';
 import type { Awaited } from '../../../time.js';
 import type { MultiReadResult } from '../../../zookeeper/operations.js';
-import { parseSequence } from '../../../zookeeper/paths.js';
 import { encodeClaimId } from './id.js';
 import type { Delivered } from './demand.js';
 import { claimPath, decodeClaim, recordPath } from './entry.js';
 import { decodeMessage } from '../message.js';
 import type { Queue } from '../queue.js';
-import type { MessagePlace } from '../paths.js';
+import { comparePlaces, messageOf, type MessagePlace } from '../paths.js';
 
 const READS_AT_ONCE = 1_000;
 const PLACE = /\/p(\d{3})\/s-(\d{10})\/(m-[^/]+)\/c$/;
@@ -21,10 +20,10 @@ const PLACE = /\/p(\d{3})\/s-(\d{10})\/(m-[^/]+)\/c$/;
 /** Where the message of a claim's node stands; undefined for the path of another node. */
 export function placeOfClaim(path: string): MessagePlace | undefined {
   const match = PLACE.exec(path);
-  const sequence = match === null ? undefined : parseSequence(match[3] as string);
-  return match === null || sequence === undefined
+  const message = match === null ? undefined : messageOf(match[3] as string);
+  return match === null || message === undefined
     ? undefined
-    : { priority: Number(match[1]), segment: Number(match[2]), sequence };
+    : { priority: Number(match[1]), segment: Number(match[2]), ...message };
 }
 
 /**
@@ -81,19 +80,24 @@ async function readClaims(
     session.sync(queue.paths.data, deadline),
     session.getEphemerals(queue.paths.data, deadline),
   ]);
-  const claims = paths.filter((path) => placeOfClaim(path) !== undefined).sort();
+  const claims = paths
+    .flatMap((path) => {
+      const place = placeOfClaim(path);
+      return place === undefined ? [] : [{ path, place }];
+    })
+    .sort((a, b) => comparePlaces(a.place, b.place));
   if (claims.length === 0) return [];
   const results: MultiReadResult[] = [];
   // A lease may have so many that one request with all of them is more than a server reads.
   for (let i = 0; i < claims.length; i += READS_AT_ONCE) {
-    const batch = claims.slice(i, i + READS_AT_ONCE).map((path) => ({ type: 'getData' as const, path }));
+    const batch = claims.slice(i, i + READS_AT_ONCE).map(({ path }) => ({ type: 'getData' as const, path }));
     results.push(...(await session.multiRead(batch, deadline)).results);
   }
   const found: Found[] = [];
   for (const [i, result] of results.entries()) {
     const record = 'data' in result ? decodeClaim(result.data) : undefined;
     if (!('data' in result) || record?.requestId !== requestId) continue;
-    const claim = claims[i] as string;
+    const { path: claim, place } = claims[i] as { path: string; place: MessagePlace };
     const path = claim.slice(0, -'/c'.length);
     // One by one: bodies may be large.
     const read = await session.multiRead(
@@ -107,12 +111,12 @@ async function readClaims(
     if (node === undefined || deliveries === undefined || !('data' in node) || !('data' in deliveries)) continue;
     const message = decodeMessage(node.data);
     if (message === undefined) continue;
-    const place = placeOfClaim(claim) as MessagePlace;
     const { version } = deliveries.stat;
     const item = {
       message,
       priority: place.priority,
       enqueuedAt: message.header.e ?? node.stat.ctime,
+      expiresAt: place.expiresAt,
       deliveries: (message.header.n ?? 0) + version + 1,
       claimId: encodeClaimId(lease, { queueId: queue.id, ...place, version, until: record.first ?? record.until ?? 0 }),
       claimedUntil: record.until,

@@ -19,6 +19,7 @@ import type { ControlSession } from '../../../zookeeper/control-session.js';
 import type { Watch } from '../../../zookeeper/watch.js';
 import type { Entry } from './entry.js';
 import { QueueGoneError } from '../gone.js';
+import type { Queue } from '../queue.js';
 import { messagesIn, segmentsIn, type QueuePaths } from '../paths.js';
 import { READ_AHEAD, readEntries } from './read-entries.js';
 import { roomBehind, type Room } from './room.js';
@@ -28,6 +29,7 @@ export class PriorityHead {
   readonly priority: number;
   /** There is nothing to take, and whatever changes that is watched. */
   quiet = false;
+  readonly #queue: Queue;
   readonly #control: ControlSession;
   readonly #paths: QueuePaths;
   readonly #onChange: () => void;
@@ -42,15 +44,10 @@ export class PriorityHead {
   /** Segments that have nothing of ours and cannot be removed. */
   readonly #foreign = new Set<number>();
 
-  constructor(
-    control: ControlSession,
-    paths: QueuePaths,
-    priority: number,
-    onChange: () => void,
-    onClaimed: (entry: Entry) => void,
-  ) {
-    this.#control = control;
-    this.#paths = paths;
+  constructor(queue: Queue, priority: number, onChange: () => void, onClaimed: (entry: Entry) => void) {
+    this.#queue = queue;
+    this.#control = queue.control;
+    this.#paths = queue.paths;
     this.priority = priority;
     this.#onChange = onChange;
     this.#onClaimed = onClaimed;
@@ -143,10 +140,11 @@ export class PriorityHead {
   #front(count: number): Entry[] {
     const front: Entry[] = [];
     const last = this.#known?.at(-1);
+    const now = this.#queue.context.zooKeeperClock.now();
     for (const number of this.#known ?? []) {
       const segment = this.#segments.get(number);
       if (segment === undefined) break; // not listed yet: nothing behind it may go before it
-      segment.candidates(count, front);
+      segment.candidates(count, front, now);
       if (front.length >= count) break;
       // It was sealed since it was listed: what came before the seal is not known yet, and goes first.
       if (number !== last && !segment.complete) break;

@@ -1,6 +1,6 @@
 /** One segment as it was listed, and the state of its messages since. */
 import { newEntry, type Entry } from './entry.js';
-import { messageName } from '../paths.js';
+import { isExpired, messageName, type MessageInSegment } from '../paths.js';
 
 export class SegmentView {
   readonly number: number;
@@ -31,16 +31,17 @@ export class SegmentView {
     return this.#entries.every(({ state }) => state === 'gone');
   }
 
-  /** Takes a new listing over. @param sequences in order */
-  list(sequences: readonly number[]): void {
+  /** Takes a new listing over. @param messages in order */
+  list(messages: readonly MessageInSegment[]): void {
     const known = new Map(this.#entries.map((entry) => [entry.sequence, entry]));
-    this.#entries = sequences.map((sequence) => {
+    this.#entries = messages.map((message) => {
+      const { sequence } = message;
       const entry = known.get(sequence);
       known.delete(sequence);
       // A listing may be older than what was taken since: what is gone stays so.
       if (entry !== undefined) return entry;
-      const place = { priority: this.#priority, segment: this.number, sequence };
-      return newEntry(place, `${this.#path}/${messageName(sequence)}`);
+      const place = { priority: this.#priority, segment: this.number, ...message };
+      return newEntry(place, `${this.#path}/${messageName(message)}`);
     });
     for (const entry of known.values()) {
       if (entry.state === 'busy') this.#insert(entry);
@@ -51,12 +52,14 @@ export class SegmentView {
 
   /**
    * The next messages that may be taken, in order: at most `wanted`, of which those that are unread must be read first.
+   * What has expired is passed over by its name, without a request.
+   * @param now epoch ms on the ensemble's clock
    */
-  candidates(wanted: number, into: Entry[]): void {
+  candidates(wanted: number, into: Entry[], now: number): void {
     let first = true;
     for (let i = this.#cursor; i < this.#entries.length && into.length < wanted; i += 1) {
       const entry = this.#entries[i] as Entry;
-      if (entry.state !== 'ready' && entry.state !== 'unread') continue;
+      if ((entry.state !== 'ready' && entry.state !== 'unread') || isExpired(entry, now)) continue;
       if (first) this.#cursor = i;
       first = false;
       into.push(entry);

@@ -154,15 +154,24 @@ async function wasMade(
 }
 
 function claimedItem(queue: Queue, { lease }: ClaimTerms, entry: Entry, until: number | undefined): Delivered {
-  const { message, priority, segment, sequence, enqueuedAt, path } = entry;
+  const { message, priority, segment, sequence, enqueuedAt, expiresAt, path } = entry;
   if (message === undefined) throw new Error(`${path} was assigned before it was read`);
   const version = (entry.claims ?? -1) + 1;
   return {
     message,
     priority,
     enqueuedAt,
+    expiresAt,
     deliveries: deliveriesOf(entry) + 1,
-    claimId: encodeClaimId(lease, { queueId: queue.id, priority, segment, sequence, version, until: until ?? 0 }),
+    claimId: encodeClaimId(lease, {
+      queueId: queue.id,
+      priority,
+      segment,
+      sequence,
+      expiresAt,
+      version,
+      until: until ?? 0,
+    }),
     claimedUntil: until,
     path,
     version,

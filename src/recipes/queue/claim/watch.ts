@@ -68,7 +68,7 @@ export class ClaimWatch {
       for (const [j, result] of results.entries()) {
         const entry = batch[j] as Entry;
         if (!('data' in result)) this.#ended(entry);
-        else if ((decodeClaim(result.data)?.until ?? Infinity) <= now && (await this.#expire(entry)))
+        else if ((decodeClaim(result.data)?.until ?? Infinity) <= now && (await endOverdue(entry, this.#options)))
           this.#ended(entry);
       }
     }
@@ -107,7 +107,8 @@ export class ClaimWatch {
   }
 
   async #look(entry: Entry): Promise<void> {
-    if ((entry.until ?? Infinity) <= this.#options.now() && (await this.#expire(entry))) return this.#ended(entry);
+    if ((entry.until ?? Infinity) <= this.#options.now() && (await endOverdue(entry, this.#options)))
+      return this.#ended(entry);
     if (entry.watch !== undefined) return;
     const { control } = this.#options;
     let fired = false;
@@ -130,40 +131,6 @@ export class ClaimWatch {
     else entry.watch = watch;
   }
 
-  /** @returns whether the claim has ended; not, when it was prolonged */
-  async #expire(entry: Entry): Promise<boolean> {
-    const { control, now, onExpired } = this.#options;
-    const deadline = performance.now() + REQUEST_MS;
-    const [record, claim] = [recordPath(entry.path), claimPath(entry.path)];
-    const { results } = await control.multiRead(
-      [
-        { type: 'getData', path: record },
-        { type: 'getData', path: claim },
-      ],
-      deadline,
-    );
-    const [recordNode, claimNode] = results;
-    if (recordNode === undefined || claimNode === undefined || !('data' in recordNode) || !('data' in claimNode))
-      return claimNode !== undefined && 'error' in claimNode && zooKeeperReason(claimNode.error) === 'NO_NODE';
-    entry.until = decodeClaim(claimNode.data)?.until;
-    if (entry.until === undefined || entry.until > now()) return false;
-    try {
-      await control.multi(
-        [
-          { type: 'check', path: record, version: recordNode.stat.version },
-          { type: 'delete', path: claim, version: claimNode.stat.version },
-        ],
-        deadline,
-      );
-      onExpired();
-      return true;
-    } catch (error) {
-      if (isReason(error, 'BAD_VERSION')) return false;
-      if (isReason(error, 'NO_NODE')) return true;
-      throw error;
-    }
-  }
-
   #ended(entry: Entry): void {
     if (this.#claimed.get(entry.path) !== entry) return;
     this.#remove(entry);
@@ -174,6 +141,45 @@ export class ClaimWatch {
     this.#claimed.delete(entry.path);
     entry.watch?.cancel();
     entry.watch = undefined;
+  }
+}
+
+/**
+ * Ends the claim of a message whose time is over.
+ * @returns whether the claim has ended; not, when it was prolonged
+ */
+export async function endOverdue(
+  entry: Entry,
+  { control, now, onExpired }: Pick<ClaimWatchOptions, 'control' | 'now' | 'onExpired'>,
+): Promise<boolean> {
+  const deadline = performance.now() + REQUEST_MS;
+  const [record, claim] = [recordPath(entry.path), claimPath(entry.path)];
+  const { results } = await control.multiRead(
+    [
+      { type: 'getData', path: record },
+      { type: 'getData', path: claim },
+    ],
+    deadline,
+  );
+  const [recordNode, claimNode] = results;
+  if (recordNode === undefined || claimNode === undefined || !('data' in recordNode) || !('data' in claimNode))
+    return claimNode !== undefined && 'error' in claimNode && zooKeeperReason(claimNode.error) === 'NO_NODE';
+  entry.until = decodeClaim(claimNode.data)?.until;
+  if (entry.until === undefined || entry.until > now()) return false;
+  try {
+    await control.multi(
+      [
+        { type: 'check', path: record, version: recordNode.stat.version },
+        { type: 'delete', path: claim, version: claimNode.stat.version },
+      ],
+      deadline,
+    );
+    onExpired();
+    return true;
+  } catch (error) {
+    if (isReason(error, 'BAD_VERSION')) return false;
+    if (isReason(error, 'NO_NODE')) return true;
+    throw error;
   }
 }
 

@@ -10,6 +10,8 @@ export interface Arrival {
   priority: number;
   /** Not into the queue yet, but to where it waits until then: epoch ms on the ensemble's clock. */
   dueAt?: number | undefined;
+  /** From then on nobody gets it: epoch ms on the ensemble's clock. A delayed one has it in its header. */
+  expiresAt?: number | undefined;
   /** What has to be done in the same transaction. */
   conditions: MultiOperation[];
 }

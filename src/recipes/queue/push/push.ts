@@ -15,6 +15,7 @@ import { afterRefusal, makeMark, markPath, readMarks, type Marked } from './dedu
 import { encodeMessage, newMessageId } from '../message.js';
 import type { Arrival, Push } from './pending.js';
 import type { Queue } from '../queue.js';
+import type { QueueConfig } from '../config.js';
 import { PRIORITY_DEFAULT } from '../paths.js';
 import { QueueGoneError } from '../gone.js';
 import type { Queues } from '../queues.js';
@@ -34,6 +35,8 @@ export interface NewMessage {
   contentType?: string | undefined;
   priority?: number | undefined;
   delayMs?: number | undefined;
+  /** It is delivered before this time after the push, or not at all; ms. The queue may have less for it. */
+  expiresInMs?: number | undefined;
   messageId?: string | undefined;
   /** What it is known by without a messageId: the request, and which of its messages it is. */
   attempt?: Attempt | undefined;
@@ -114,12 +117,8 @@ function arrange(
     }
     const id = newMessageId();
     pushed.push({ id, duplicate: false });
-    const entry = new PushedArrival(
-      message,
-      id,
-      priority ?? PRIORITY_DEFAULT,
-      delayMs > 0 ? Math.ceil(now + delayMs) : undefined,
-    );
+    const times = timesOf(message, index, config, now);
+    const entry = new PushedArrival(message, id, priority ?? PRIORITY_DEFAULT, times);
     const knownBy = messageId ?? attempt?.id;
     if (knownBy !== undefined && dedupWindowMs > 0) {
       if (messageId !== undefined) own.set(messageId, index);
@@ -137,6 +136,33 @@ function arrange(
     ),
   );
   return { pushed, entries };
+}
+
+/** When a message is due, where it is delayed, and when it expires, if it does; epoch ms on the ensemble's clock. */
+interface Times {
+  dueAt: number | undefined;
+  expiresAt: number | undefined;
+}
+
+/** @throws InvalidError of a message that would expire before it is due */
+function timesOf(
+  { delayMs = 0, expiresInMs = Infinity, contentType }: NewMessage,
+  index: number,
+  { messageTtlMs = Infinity }: QueueConfig,
+  now: number,
+): Times {
+  const ttlMs = Math.min(expiresInMs, messageTtlMs);
+  if (ttlMs <= delayMs)
+    throw new InvalidError(
+      contentType === undefined ? `messages[${index}].delayMs` : 'delayMs',
+      delayMs,
+      `less than ${ttlMs}, ${expiresInMs <= messageTtlMs ? 'its expiresInMs' : 'the messageTtlMs of the queue'}: the message would expire before it is due`,
+      contentType === undefined ? {} : { in: 'query' },
+    );
+  return {
+    dueAt: delayMs > 0 ? Math.ceil(now + delayMs) : undefined,
+    expiresAt: ttlMs === Infinity ? undefined : Math.ceil(now + ttlMs),
+  };
 }
 
 async function pushTo(
@@ -229,17 +255,18 @@ class PushedArrival {
     message: NewMessage,
     readonly id: string,
     priority: number,
-    dueAt: number | undefined,
+    { dueAt, expiresAt }: Times,
   ) {
     const header = {
       i: id,
       t: message.contentType,
       a: message.attributes,
       p: dueAt === undefined ? undefined : priority,
+      u: dueAt === undefined ? undefined : expiresAt,
     };
     this.guards = message.guards ?? [];
     const data = encodeMessage({ header, body: message.body });
-    this.arrival = { data, priority, dueAt, conditions: [...this.guards] };
+    this.arrival = { data, priority, dueAt, expiresAt, conditions: [...this.guards] };
   }
 
   mark(path: string, mark: Marked['mark']): void {

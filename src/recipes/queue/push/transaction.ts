@@ -1,7 +1,7 @@
 /** The transaction that pushes a group: its operations, which push each belongs to, and how much fits into it. */
 import type { MultiOperation } from '../../../zookeeper/operations.js';
 import { OwnedTransaction } from '../../../zookeeper/owned-transaction.js';
-import { MESSAGE_PREFIX, type QueuePaths } from '../paths.js';
+import { messagePrefix, type QueuePaths } from '../paths.js';
 import { bytesOf, bytesOfAll, GROUP_BYTES_MAX } from '../../../zookeeper/operations/bytes.js';
 import { GROUP_OPERATIONS_MAX } from '../transactions.js';
 import type { Arrival, PendingPush } from './pending.js';
@@ -29,12 +29,12 @@ export function pushTransaction(
   const data = Buffer.from(String(number));
   transaction.add({ what: 'marker' }, { type: 'setData', path: marker, data, version });
   for (const push of group) {
-    for (const [index, { dueAt, priority, conditions, data }] of push.arrivals.entries()) {
+    for (const [index, { dueAt, expiresAt, priority, conditions, data }] of push.arrivals.entries()) {
       for (const [operation, condition] of conditions.entries())
         transaction.add({ what: 'arrival', push, index, operation }, condition);
       const path =
         dueAt === undefined
-          ? `${paths.segment(priority, segments.get(priority) as number)}/${MESSAGE_PREFIX}`
+          ? `${paths.segment(priority, segments.get(priority) as number)}/${messagePrefix(expiresAt)}`
           : paths.delayedMessage(dueAt);
       transaction.add(
         { what: 'arrival', push, index, operation: 'message' },
