@@ -3148,8 +3148,8 @@ export interface paths {
         /**
          * Watch a pool
          * @description A stream of server-sent events: `state` first, and again after changes, with the pool as `GET /v1/pools/{name}`
-         *     shows it, or `null` while there is none; `id` is its ETag without the quotes. At most ten in a second; changes in between are taken
-         *     together. The stream ends with `reconnect` after `maxMs`, or when the replica shuts down. With `Last-Event-ID`
+         *     shows it, but without `members`, or `null` while there is none; `id` is its ETag without the quotes. At most ten
+         *     in a second; changes in between are taken together. The stream ends with `reconnect` after `maxMs`, or when the replica shuts down. With `Last-Event-ID`
          *     it resumes with the current state. Scope: `read` on pools.
          */
         get: operations["watchPool"];

@@ -21,7 +21,7 @@ import { AFTER_TURN, inTurn, type NameTurn } from '../name-turn.js';
 import { paced } from '../observing/looks.js';
 import { Observers, type LookAt } from '../observing/observers.js';
 import { decodePool, encodePool, membersOf, parsePool, poolRef, type PoolConfig, type PoolRef } from './pool.js';
-import { readPool, type PoolView } from './state.js';
+import { readPool, viewOf, withoutMembers, type PoolView } from './state.js';
 
 export type PoolObservers = Observers<PoolRef, PoolView>;
 
@@ -165,22 +165,24 @@ export class Pools {
       await zk.ensure(path);
   }
 
-  /** One watch each on the definition, the holds and the marks. */
+  /** One watch each on the definition, the holds and the marks. Whatever is read is large only if the definition is. */
   #look(): LookAt<PoolRef, PoolView> {
-    const { control, layout } = this.#context;
+    const { control, layout, zooKeeperClock } = this.#context;
     return async (ref, look) => {
       const { watches } = control;
-      const present = await watches.getData(ref.path, look.wake, look.deadline);
-      look.keep(present.watch);
-      const pool = present.value === undefined ? undefined : parsePool(present.value);
-      if (pool !== undefined)
-        for (const path of [layout.poolMarks(ref.namespace, pool.id), layout.poolHolds(ref.namespace, pool.id)])
-          look.keep((await watches.getChildren(path, look.wake, look.deadline)).watch);
-      look.publish(await this.read(ref, control.until(look.deadline)));
-      if (present.value !== undefined) return 'wait';
-      const absent = await watches.exists(ref.path, look.wake, look.deadline);
-      look.keep(absent.watch);
-      return absent.value === undefined ? 'wait' : 'again';
+      const found = await watches.exists(ref.path, look.wake, look.deadline);
+      look.keep(found.watch);
+      const bytes = found.value?.dataLength ?? 0;
+      await control.largeReads.spend(bytes, look.deadline, async () => {
+        const zk = control.until(look.deadline);
+        const node = found.value === undefined ? undefined : await zk.find(ref.path);
+        const pool = node === undefined ? undefined : parsePool(node);
+        if (pool !== undefined)
+          for (const path of [layout.poolMarks(ref.namespace, pool.id), layout.poolHolds(ref.namespace, pool.id)])
+            look.keep((await watches.getChildren(path, look.wake, look.deadline)).watch);
+        look.publish(withoutMembers(await viewOf(zk, layout, ref, node, zooKeeperClock.now())));
+      });
+      return 'wait';
     };
   }
 

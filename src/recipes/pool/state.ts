@@ -9,7 +9,17 @@ import type { BoundClient } from '../../zookeeper/bound.js';
 import { readNodes } from '../../zookeeper/read-nodes.js';
 import { freeOf, type Usage } from './choose.js';
 import { parseMark, type Mark } from './marks.js';
-import { fitting, membersOf, parseHold, parsePool, type Pool, type PoolHold, type PoolRef } from './pool.js';
+import type { NodeData } from '../../zookeeper/operations.js';
+import {
+  fitting,
+  membersOf,
+  parseHold,
+  parsePool,
+  type Member,
+  type Pool,
+  type PoolHold,
+  type PoolRef,
+} from './pool.js';
 
 /** So many holds are shown, and so many members that rest. */
 const SHOWN = 100;
@@ -21,10 +31,17 @@ export interface Rest {
   readonly until: number | undefined;
 }
 
+/** What a pool is set to. Neither numbers nor members: those are not told. */
+interface ShownPool {
+  readonly quarantineMs: number;
+  readonly of?: number;
+  readonly members?: readonly Member[];
+}
+
 /** What is shown of a pool. */
 export interface PoolView {
   /** Undefined: there is none. */
-  readonly pool: Pool | undefined;
+  readonly pool: ShownPool | undefined;
   readonly total: number;
   readonly free: number;
   readonly heldCount: number;
@@ -55,9 +72,31 @@ export function usageOf(marks: readonly string[], held: readonly string[]): Usag
   return { held: new Set(held), marks: new Map(parsed) };
 }
 
+/**
+ * For those who watch: many pools may be watched, the last state of each is kept, and members have up to 768 KiB, which
+ * seldom change.
+ */
+export function withoutMembers(view: PoolView): PoolView {
+  if (view.pool?.members === undefined) return view;
+  return { ...view, pool: { quarantineMs: view.pool.quarantineMs } };
+}
+
 /** @param now epoch ms on the ensemble's clock */
 export async function readPool(zk: BoundClient, layout: Layout, ref: PoolRef, now: number): Promise<PoolView> {
-  const node = await zk.find(ref.path);
+  return viewOf(zk, layout, ref, await zk.find(ref.path), now);
+}
+
+/**
+ * @param node the pool's own, read on this connection before
+ * @param now epoch ms on the ensemble's clock
+ */
+export async function viewOf(
+  zk: BoundClient,
+  layout: Layout,
+  ref: PoolRef,
+  node: NodeData | undefined,
+  now: number,
+): Promise<PoolView> {
   const pool = node === undefined ? undefined : parsePool(node);
   if (node === undefined || pool === undefined) return NO_POOL;
   const directories = {

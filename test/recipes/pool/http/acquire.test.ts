@@ -1,6 +1,7 @@
 /** Pools: each caller is told which members it got, and nobody else has them. */
 import { describe, expect, test } from 'vitest';
 import { EventReader } from '../../../support/http/event-stream.js';
+import { throughout } from '../../../support/eventually.js';
 import { expireSession, startPair, startReplica } from '../../../support/start-gateway.js';
 import { acquire, acquireOne, call, idsOf, leaseFor, NAME, put, release, show, untilWaiting } from '../client.js';
 
@@ -224,6 +225,24 @@ describe('a pool', () => {
     expect((await replica.showLease(lease)).body).toMatchObject({
       holds: [{ kind: 'pool', name: NAME, member: '0', holdId, held: true }],
     });
+  });
+
+  test('is watched without its members, which are read in turn with whatever else is large', async () => {
+    await using replica = await startReplica();
+    const members = [{ id: 'iphone', labels: ['ios'] }, { id: 'pixel' }];
+    await put(replica, { members });
+    const { largeReads } = replica.gateway.context.control;
+    let release = (): void => undefined;
+    const others = new Promise<void>((resolve) => (release = resolve));
+    const reading = largeReads.spend(Infinity, performance.now() + 60_000, () => others);
+    await using events = await EventReader.open(replica.url, `/v1/pools/${NAME}/events`);
+    await throughout('it waits for the others', () => events.pending.length === 0);
+    release();
+    await reading;
+    const { data } = await events.next();
+    expect(data).toMatchObject({ name: NAME, total: 2, free: 2 });
+    expect(data).not.toHaveProperty('members');
+    expect(await replica.expect(200, 'GET', `/v1/pools/${NAME}`)).toMatchObject({ members });
   });
 
   test('refuses what is no pool, and names field, value and limit', async () => {
