@@ -5892,6 +5892,13 @@ export interface components {
             /** @description What the coordinator gave as `data`, or null. */
             data?: unknown;
         };
+        /** @description The same as `Transaction`; a caller that may not read a participant gets neither `votes` nor `data`. */
+        AbortedTransaction: components["schemas"]["TransactionSummary"] & {
+            /** @description One per participant, in the order in which they were named. */
+            votes?: components["schemas"]["ParticipantVote"][];
+            /** @description What the coordinator gave as `data`, or null. */
+            data?: unknown;
+        };
         ParticipantVote: {
             participant: components["schemas"]["Name"];
             /**
@@ -12796,7 +12803,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Transaction"];
+                    "application/json": components["schemas"]["AbortedTransaction"];
                 };
             };
             400: components["responses"]["BadRequest"];

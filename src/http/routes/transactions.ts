@@ -161,7 +161,10 @@ class TransactionRoutes {
     const ref = this.#refOf(exchange, namespace);
     const look = await this.#transactions.show(ref, exchange.deadline, true);
     if (look.record.principal !== exchange.principal.id) checkAdmin(exchange, look);
-    return { status: 200, body: describe(await this.#transactions.abort(ref, reason, exchange)) };
+    const aborted = await this.#transactions.abort(ref, reason, exchange);
+    const mayRead = aborted.record.participants.some((name) => exchange.allows('read', namespace, { name }));
+    const body: Schemas['AbortedTransaction'] = mayRead ? describe(aborted) : summarize(aborted);
+    return { status: 200, body };
   }
 
   /** Waits for the decision, or for another state than the known one; then shows the current state. */

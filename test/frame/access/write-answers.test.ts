@@ -57,6 +57,22 @@ it('a barrier that was raised already shows by whom to readers only', async () =
   expect(await root.expect(200, 'PUT', '/v1/barriers/gate')).toMatchObject({ raised: true, principal: 'root' });
 });
 
+it('a transaction that is aborted shows its votes and data to readers only', async () => {
+  const begun = { body: { participants: ['mine.a'], deadlineMs: 60_000, data: { order: 7 } } };
+  const begin = async (client: KeyedClient): Promise<string> =>
+    ((await client.expect(201, 'POST', '/v1/transactions', begun)) as { transactionId: string }).transactionId;
+  const abort = async (client: KeyedClient, id: string): Promise<object> =>
+    (await client.expect(200, 'POST', `/v1/transactions/${id}/abort`, { body: {} })) as object;
+  const own = await abort(writer, await begin(writer));
+  expect(own).toMatchObject({ state: 'aborted', participantCount: 1 });
+  for (const hidden of ['votes', 'data']) expect(own).not.toHaveProperty(hidden);
+  expect(await abort(root, await begin(root))).toMatchObject({
+    state: 'aborted',
+    votes: [{ participant: 'mine.a' }],
+    data: { order: 7 },
+  });
+});
+
 it('a transaction of strangers is none to whoever joins it, or votes in it, as a participant of his own', async () => {
   const own = await mine.createLease({ ttlMs: 30_000 });
   const begin = (...participants: string[]): Promise<{ transactionId: string }> =>
