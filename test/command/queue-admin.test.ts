@@ -19,6 +19,14 @@ async function output(...words: readonly string[]): Promise<string> {
   return run.stdout;
 }
 
+describe('postern queue push', { timeout: LONG_MS }, () => {
+  it('limits for how long a message can be delivered', async () => {
+    await output('queue', 'push', 'limited', 'x', '--expires-in', '1h');
+    const [message] = JSON.parse(await output('queue', 'peek', 'limited', '--json')) as { expiresAt: string }[];
+    expect(Date.parse(message?.expiresAt ?? '')).toBeGreaterThan(Date.now() + 1_800_000);
+  });
+});
+
 describe('postern queue rm', { timeout: LONG_MS }, () => {
   it('removes the message of that id, and says when there is none', async () => {
     const id = (await output('queue', 'push', 'mistaken', 'x')).trim();

@@ -69,7 +69,7 @@ class Looks {
       if (nextPageToken === undefined) break;
       token = nextPageToken;
       // Those that are not due yet stand behind the place at which the queue grows.
-      if (this.#inOrder && items.at(-1)?.state !== 'delayed') this.#from = token;
+      if (this.#inOrder && items.at(-1)?.dueAt === undefined) this.#from = token;
     }
     for (const id of this.#seen) {
       if (this.#seen.size <= there + REMEMBERED) return;
