@@ -2,7 +2,8 @@
  * Removes messages that have expired, or moves them to the dead letters where the queue keeps those (protocol C90).
  *
  * A message that expires says so in its name. So consumers pass it over without reading it, and this finds it by
- * listing the segments: each message is read once, when it has expired, however many others are in the queue.
+ * listing the segments: each message is read once, when it has expired. A sealed segment is listed once, and again when
+ * the first of its messages has expired: a round costs the same however many messages are in the queue.
  *
  * One that is claimed has a child, without which ZooKeeper deletes nothing: it is its consumer's until the claim ends,
  * which is seen to here where the claim ends by time.
@@ -22,42 +23,64 @@ import type { Queue } from '../queue.js';
 import { MESSAGES_AT_ONCE } from '../transactions.js';
 import { deleteAll } from './empty.js';
 
-export async function removeExpired(queue: Queue, sweep: Sweep): Promise<void> {
+/** When the first message of each sealed segment expires, by the segment's path: nothing comes there any more. */
+export type Sealed = ReadonlyMap<string, number>;
+
+/**
+ * @param before what the round before found: of a sealed segment in which nothing has expired since, nothing is read
+ * @returns the same for the next round
+ */
+export async function removeExpired(queue: Queue, sweep: Sweep, before: Sealed | undefined): Promise<Sealed> {
   const { paths } = queue;
+  const sealed = new Map<string, number>();
+  const now = await queue.ensembleNow(sweep.deadline());
   for (const priority of prioritiesIn(await sweep.children(paths.data))) {
     const segments = segmentsIn(await sweep.children(paths.priority(priority)));
     for (const segment of segments) {
-      if (sweep.stopped) return;
-      await sweepSegment(queue, { priority, segment, isSealed: segment !== segments.at(-1) }, sweep);
+      if (sweep.stopped) return sealed;
+      const path = paths.segment(priority, segment);
+      const isSealed = segment !== segments.at(-1);
+      const known = isSealed ? before?.get(path) : undefined;
+      const nextAt =
+        known !== undefined && known > now
+          ? known
+          : await sweepSegment(queue, { priority, segment, isSealed, now }, sweep);
+      if (isSealed) sealed.set(path, nextAt);
     }
   }
+  return sealed;
 }
 
+/** @returns when there is something to do here again, epoch ms on the ensemble's clock; Infinity: never */
 async function sweepSegment(
   queue: Queue,
-  { priority, segment, isSealed }: { priority: number; segment: number; isSealed: boolean },
+  { priority, segment, isSealed, now }: { priority: number; segment: number; isSealed: boolean; now: number },
   sweep: Sweep,
-): Promise<void> {
+): Promise<number> {
   const path = queue.paths.segment(priority, segment);
   const messages = messagesIn(await sweep.children(path));
-  const now = await queue.ensembleNow(sweep.deadline());
   let unread = messages
     .filter((message) => isExpired(message, now))
     .map((message) => newEntry({ priority, segment, ...message }, `${path}/${messageName(message)}`));
-  let open = messages.length - unread.length;
+  const fresh = messages.length - unread.length;
+  let nextAt = Infinity;
+  for (const { expiresAt = Infinity } of messages) if (expiresAt > now) nextAt = Math.min(nextAt, expiresAt);
+  let claimedCount = 0;
   while (unread.length > 0 && !sweep.stopped) {
     const claimed: Entry[] = [];
     await readEntries(queue.control, unread, (entry) => claimed.push(entry), sweep.deadline());
     await sweep.each(claimed, async (entry) => {
       if (await hasEnded(queue, entry)) entry.state = 'unread';
-      else open += 1;
+      else claimedCount += 1;
     });
     const expired = unread.filter(({ state }) => state === 'ready');
-    open += expired.length - (await remove(queue, expired, sweep));
+    claimedCount += expired.length - (await remove(queue, expired, sweep));
     unread = unread.filter(({ state }) => state === 'unread');
   }
+  if (claimedCount > 0 || unread.length > 0) return now;
   // Sealed before it was listed: nothing comes any more, and ZooKeeper refuses should something be left.
-  if (isSealed && open === 0 && unread.length === 0) await unless(sweep.zk().remove(path), 'NO_NODE', 'NOT_EMPTY');
+  if (isSealed && fresh === 0) await unless(sweep.zk().remove(path), 'NO_NODE', 'NOT_EMPTY');
+  return nextAt;
 }
 
 /** Whether the time of a claim was over, which is now ended: consumers do not, as they pass over what has expired. */

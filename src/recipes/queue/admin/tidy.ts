@@ -16,18 +16,25 @@ import type { Chore } from '../../housekeeping/housekeeping.js';
 import type { Sweep } from '../../housekeeping/sweep.js';
 import { decodeMark } from '../push/dedup.js';
 import { listPlainly, moveDue } from '../claim/delayed.js';
-import { removeExpired } from './expired.js';
+import { removeExpired, type Sealed } from './expired.js';
 import { QueueGoneError } from '../gone.js';
 import type { Queue } from '../queue.js';
 import type { Queues } from '../queues.js';
 
 const AT_ONCE = 400;
 
+/** What one round leaves to the next. */
+interface Round {
+  /** Contents without a name. */
+  readonly nameless: Set<string>;
+  /** By the id of the queue. */
+  readonly sealed: Map<string, Sealed>;
+}
+
 export class TidyQueues implements Chore {
   readonly #context: Coordination;
   readonly #queues: Queues;
-  /** Contents without a name, as of the last round. */
-  #nameless = new Set<string>();
+  #last: Round = { nameless: new Set(), sealed: new Map() };
 
   constructor(context: Coordination, queues: Queues) {
     this.#context = context;
@@ -35,12 +42,12 @@ export class TidyQueues implements Chore {
   }
 
   async sweep(sweep: Sweep): Promise<void> {
-    const nameless = new Set<string>();
-    await sweep.eachNamespace((namespace) => this.#sweepNamespace(namespace, nameless, sweep));
-    if (!sweep.stopped) this.#nameless = nameless;
+    const round: Round = { nameless: new Set(), sealed: new Map() };
+    await sweep.eachNamespace((namespace) => this.#sweepNamespace(namespace, round, sweep));
+    if (!sweep.stopped) this.#last = round;
   }
 
-  async #sweepNamespace(namespace: string, nameless: Set<string>, sweep: Sweep): Promise<void> {
+  async #sweepNamespace(namespace: string, { nameless, sealed }: Round, sweep: Sweep): Promise<void> {
     const { control, layout } = this.#context;
     const ids = new Set<string>();
     for (const name of await sweep.children(layout.queues(namespace))) {
@@ -48,21 +55,21 @@ export class TidyQueues implements Chore {
       const queue = await this.#queues.look(namespace, name, sweep.deadline());
       if (queue === undefined) continue;
       ids.add(queue.id);
-      await this.#tidy(queue, sweep);
+      await this.#tidy(queue, sealed, sweep);
     }
     for (const id of await sweep.children(layout.queueContents(namespace))) {
       if (ids.has(id)) continue;
       const path = layout.queueData(namespace, id);
-      if (!this.#nameless.has(path)) nameless.add(path);
+      if (!this.#last.nameless.has(path)) nameless.add(path);
       else await control.removeRecursive(path, sweep.longDeadline());
     }
   }
 
-  async #tidy(queue: Queue, sweep: Sweep): Promise<void> {
+  async #tidy(queue: Queue, sealed: Round['sealed'], sweep: Sweep): Promise<void> {
     try {
       const deadline = sweep.deadline();
       await moveDue(queue, listPlainly(queue, deadline), deadline);
-      await removeExpired(queue, sweep);
+      sealed.set(queue.id, await removeExpired(queue, sweep, this.#last.sealed.get(queue.id)));
       await this.#removeMarks(queue, sweep);
       await this.#removePushers(queue, sweep);
     } catch (error) {

@@ -2,7 +2,8 @@
 import { describe, expect, test } from 'vitest';
 import { HOUSEKEEPING_TIMING } from '../../../../src/recipes/housekeeping/housekeeping.js';
 import { Sweep } from '../../../../src/recipes/housekeeping/sweep.js';
-import { removeExpired } from '../../../../src/recipes/queue/admin/expired.js';
+import { removeExpired, type Sealed } from '../../../../src/recipes/queue/admin/expired.js';
+import { SEGMENT_MESSAGES } from '../../../../src/recipes/queue/paths.js';
 import { HOUR } from '../../../../src/time.js';
 import { eventually } from '../../../support/eventually.js';
 import { beforeWrite, soon } from '../../../support/scene.js';
@@ -17,10 +18,21 @@ function quietPair(): Promise<Pair> {
   return startPair({ housekeeping: { ...HOUSEKEEPING_TIMING, everyMs: HOUR } });
 }
 
-async function sweep({ gateway }: Replica): Promise<void> {
+/** @param listed is told of each directory that is listed */
+async function sweep(
+  { gateway }: Replica,
+  before?: Sealed,
+  listed: (path: string) => void = () => undefined,
+): Promise<Sealed> {
   const queue = await gateway.recipes.queue.queues.look('default', 'work', soon());
   if (queue === undefined) throw new Error('there is no queue');
-  await removeExpired(queue, new Sweep(gateway.context, () => false));
+  const round = new Sweep(gateway.context, () => false);
+  const children = round.children.bind(round);
+  round.children = (path) => {
+    listed(path);
+    return children(path);
+  };
+  return removeExpired(queue, round, before);
 }
 
 /** Its clock is so late that nothing expires there. */
@@ -83,4 +95,29 @@ describe.each([
     );
     expect(counts.reduce((sum, count) => sum + count, 0)).toBe(150);
   });
+});
+
+test('a segment in which nothing comes any more is listed once, and again when something in it has expired', async () => {
+  await using pair = await quietPair();
+  const half = Array.from({ length: SEGMENT_MESSAGES / 2 }, (_, i) => i);
+  await pushBodies(pair.a, 'work', ['first'], { expiresInMs: HOUR });
+  for (let i = 0; i < 5; i += 1) await pushBodies(pair.a, 'work', half);
+  const listings = async (before?: Sealed): Promise<[Sealed, number]> => {
+    const segments: string[] = [];
+    const sealed = await sweep(pair.a, before, (path) => {
+      if (/\/s-\d+$/.test(path)) segments.push(path);
+    });
+    return [sealed, segments.length];
+  };
+  const [first, all] = await listings();
+  expect(all).toBe(3);
+  const [second, again] = await listings(first);
+  expect(again).toBe(1);
+  expect(second).toEqual(first);
+  // As an hour later: the sealed segment with the message that expires is looked at, and the other one is not.
+  const { zooKeeperClock } = pair.a.gateway.context;
+  const at = zooKeeperClock.now();
+  zooKeeperClock.now = () => at + 2 * HOUR;
+  expect((await listings(second))[1]).toBe(2);
+  expect(await queueOf(pair.b, 'work')).toMatchObject({ depth: 2_500 });
 });
