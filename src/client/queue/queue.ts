@@ -10,6 +10,8 @@ export interface PushOptions {
   messageId?: string;
   /** The lowest is delivered first; only for queues whose order is `priority`. */
   priority?: number;
+  /** Delivered after what was pushed to it before; required for queues whose order is `grouped`, and only there. */
+  group?: string;
   /** How long it is held back, in milliseconds. */
   delayMs?: number;
   /** After this time, in milliseconds, it is not delivered any more; more than `delayMs`. */

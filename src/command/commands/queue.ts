@@ -17,6 +17,7 @@ export const push = command({
     lines: toggle('Each line of standard input is a message; all of them are pushed, or none, up to 1 000.'),
     'message-id': text('ID', 'Makes a repeated push harmless. Default: a random one.'),
     priority: integer('The lowest is delivered first, in queues with priorities.', { min: 0, max: 999 }),
+    group: text('NAME', 'Delivered one after the other within it; for queues with groups.'),
     delay: duration('How long it is held back.'),
     'expires-in': duration('After that time it is not delivered any more. Default: as long as the queue says.'),
     attribute: list('KEY=VALUE', 'Delivered with the message; may be given several times.'),

@@ -26,7 +26,7 @@ export async function push(given: GivenFor<typeof descriptions.push>): Promise<n
 }
 
 function optionsOf({ values }: GivenFor<typeof descriptions.push>): PushOptions {
-  const { delay, 'expires-in': expiresInMs, priority, 'message-id': messageId, attribute } = values;
+  const { delay, 'expires-in': expiresInMs, priority, group, 'message-id': messageId, attribute } = values;
   const pairs = attribute.map((pair) => {
     const [key = '', ...rest] = pair.split('=');
     if (key === '' || rest.length === 0) throw new UsageError(`--attribute is "${pair}"; it must look like KEY=VALUE`);
@@ -36,6 +36,7 @@ function optionsOf({ values }: GivenFor<typeof descriptions.push>): PushOptions 
     ...(delay !== undefined && { delayMs: delay }),
     ...(expiresInMs !== undefined && { expiresInMs }),
     ...(priority !== undefined && { priority }),
+    ...(group !== undefined && { group }),
     ...(messageId !== undefined && { messageId }),
     ...(pairs.length > 0 && { attributes: Object.fromEntries(pairs) as Record<string, string> }),
   };

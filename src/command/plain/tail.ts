@@ -31,7 +31,7 @@ export async function tail(given: GivenFor<typeof description>): Promise<number>
   if (interval < INTERVAL_MIN_MS)
     throw new UsageError(`--interval is ${interval}ms; ${INTERVAL_MIN_MS}ms is the least`);
   return withClient(given, async (postern) => {
-    const looks = new Looks(postern, name, (await postern.queue(name).show()).config.order === 'fifo');
+    const looks = new Looks(postern, name, (await postern.queue(name).show()).config.order !== 'priority');
     const print = (message: Message): void =>
       given.output.result(message, () => visible(`${message.id}  ${message.bodyBase64 ?? jsonText(message.body)}`));
     for await (const message of looks.look(FIRST_PAGE, given.values.timeout)) if (all) print(message);

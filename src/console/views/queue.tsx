@@ -88,6 +88,7 @@ function Peek({ name, isByPriority }: { name: string; isByPriority: boolean }): 
               <span>
                 <Age since={message.enqueuedAt} /> old
               </span>
+              {message.group === undefined ? null : <span>group {message.group}</span>}
               {isByPriority ? <span>priority {message.priority}</span> : null}
               {message.deliveries === 0 ? null : <span>{quantity(message.deliveries, 'delivery', 'deliveries')}</span>}
               {message.deadLetter === undefined ? null : <span>dead letter of {message.deadLetter.queue}</span>}

@@ -2822,6 +2822,10 @@ export interface paths {
          *     repeated push may add a message twice.
          *
          *     `priority` (0 to 999, the lowest number first, 100 if it is not given) is for queues with `order: priority`.
+         *     `group` is for queues with `order: grouped`, and required there: a message is handed out only when all messages
+         *     of its group that were pushed before it are acknowledged, popped, dead letters, or expired. Such queues take no
+         *     `priority` and no `delayMs`, here or in a nack.
+         *
          *     `delayMs` holds a message back: it becomes available after that time at the earliest, behind the messages that
          *     are there by then.
          *
@@ -5266,12 +5270,17 @@ export interface components {
          * @default 1
          */
         MaxMessages: number;
+        /** @description The group that the message belongs to: for queues with `order: grouped`, where it is required. */
+        MessageGroup: string;
         QueueConfig: {
             /**
-             * @description `fifo`: in the order of the pushes. `priority`: the lowest `priority` first, and within one priority in the order of the pushes.
+             * @description `fifo`: in the order of the pushes. `priority`: the lowest `priority` first, and within one priority in the
+             *     order of the pushes. `grouped`: within one `group` in the order of the pushes, one after the other: while a
+             *     message is claimed, nothing more of its group is handed out; groups take turns. The order can be changed
+             *     while the queue is empty.
              * @enum {string}
              */
-            order: "fifo" | "priority";
+            order: "fifo" | "priority" | "grouped";
             /**
              * @description A push that would take the queue above this depth is refused with 429 `queue-full`. The limit is approximate:
              *     replicas that push at the same time may exceed it slightly.
@@ -5338,6 +5347,7 @@ export interface components {
             /** @description Any JSON. Numbers are doubles; an integer beyond 9007199254740991 is refused, so send it as a string, or push bytes. */
             body: unknown;
             priority?: components["schemas"]["Priority"];
+            group?: components["schemas"]["MessageGroup"];
             delayMs?: components["schemas"]["DelayMs"];
             expiresInMs?: components["schemas"]["ExpiresInMs"];
             messageId?: components["schemas"]["MessageId"];
@@ -5365,6 +5375,7 @@ export interface components {
             bodyBase64?: string;
             contentType?: string;
             priority: components["schemas"]["Priority"];
+            group?: components["schemas"]["MessageGroup"];
             attributes: components["schemas"]["MessageAttributes"];
             /** @description When the message entered this queue. A message that is given back keeps it; one that is moved to another queue (as a dead letter, or by a redrive) gets a new one. */
             enqueuedAt: components["schemas"]["Instant"];
@@ -6735,6 +6746,8 @@ export interface components {
         MessageIdQuery: components["schemas"]["MessageId"];
         /** @description The same as `priority` of a pushed message. */
         PriorityQuery: components["schemas"]["Priority"];
+        /** @description The same as `group` of a pushed message. */
+        MessageGroupQuery: components["schemas"]["MessageGroup"];
         /** @description The same as `delayMs` of a pushed message. */
         DelayMsQuery: components["schemas"]["DelayMs"];
         /** @description The same as `expiresInMs` of a pushed message. */
@@ -13494,6 +13507,8 @@ export interface operations {
                 messageId?: components["parameters"]["MessageIdQuery"];
                 /** @description The same as `priority` of a pushed message. */
                 priority?: components["parameters"]["PriorityQuery"];
+                /** @description The same as `group` of a pushed message. */
+                group?: components["parameters"]["MessageGroupQuery"];
                 /** @description The same as `delayMs` of a pushed message. */
                 delayMs?: components["parameters"]["DelayMsQuery"];
                 /** @description The same as `expiresInMs` of a pushed message. */

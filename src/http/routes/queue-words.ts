@@ -51,14 +51,15 @@ function show({
   body,
 }: StoredMessage): Pick<
   Schemas['Message'],
-  'id' | 'body' | 'bodyBase64' | 'contentType' | 'attributes' | 'deadLetter'
+  'id' | 'body' | 'bodyBase64' | 'contentType' | 'group' | 'attributes' | 'deadLetter'
 > {
-  const { i: id, t: contentType, a: attributes = {}, x: note } = header;
+  const { i: id, t: contentType, g: group, a: attributes = {}, x: note } = header;
   return {
     id,
     ...(contentType === undefined
       ? { body: JSON.parse(body.toString('utf8')) as unknown }
       : { bodyBase64: body.toString('base64'), contentType }),
+    ...(group === undefined ? {} : { group }),
     attributes,
     ...(note === undefined ? {} : { deadLetter: showNote(note) }),
   };

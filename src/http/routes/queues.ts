@@ -15,6 +15,7 @@ import type { QueueRecipe } from '../../recipes/queue/recipe.js';
 import { acknowledge } from '../../recipes/queue/ack/acknowledge.js';
 import { giveBack } from '../../recipes/queue/ack/give-back.js';
 import { prolong } from '../../recipes/queue/ack/prolong.js';
+import { checkGivenBack } from '../../recipes/queue/push/order.js';
 import type { Settled } from '../../recipes/queue/ack/settling.js';
 import { describeQueue, listQueues } from '../../recipes/queue/admin/view.js';
 import { instant } from '../../time.js';
@@ -139,9 +140,10 @@ class QueueRoutes {
     const attempts = attemptsOf(exchange, () => [JSON.stringify(messages)]);
     const pushed = await this.#push(
       exchange,
-      messages.map(({ body, priority, delayMs, expiresInMs, messageId, attributes }, index) => ({
+      messages.map(({ body, priority, group, delayMs, expiresInMs, messageId, attributes }, index) => ({
         body: this.#bodyOf(`messages[${index}].body`, Buffer.from(JSON.stringify(body))),
         priority,
+        group,
         delayMs,
         expiresInMs,
         messageId,
@@ -155,19 +157,22 @@ class QueueRoutes {
 
   async pushRaw(exchange: Exchange): Promise<Answer> {
     const { bytes, contentType } = exchange.body as RawBody;
-    const { messageId, priority, delayMs, expiresInMs } = exchange.query as {
+    const { messageId, priority, group, delayMs, expiresInMs } = exchange.query as {
       messageId?: string;
       priority?: number;
+      group?: string;
       delayMs?: number;
       expiresInMs?: number;
     };
     const what = ['raw', contentType ?? null, priority ?? null, delayMs ?? null, bytes];
     if (expiresInMs !== undefined) what.push(expiresInMs);
+    if (group !== undefined) what.push('group', group);
     const [pushed] = await this.#push(exchange, [
       {
         body: this.#bodyOf('The body', bytes),
         contentType,
         priority,
+        group,
         delayMs,
         expiresInMs,
         messageId,
@@ -245,6 +250,7 @@ class QueueRoutes {
     const lease = await leaseOf(exchange, this.#context.leases);
     const queue = await this.#queues.expect(lease.namespace, nameOf(exchange), exchange.deadline);
     if (deadLetter) checkDeadLetters(queue, delayMs);
+    checkGivenBack(queue.name, queue.config.order, delayMs);
     const distinct = [...new Set(claimIds)];
     const results = await giveBack(queue, lease, distinct, { delayMs, reason, deadLetter }, exchange);
     return this.#settled(exchange, distinct, results);

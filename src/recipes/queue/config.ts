@@ -6,7 +6,7 @@
  */
 import { randomBytes } from 'node:crypto';
 
-export type QueueOrder = 'fifo' | 'priority';
+export type QueueOrder = 'fifo' | 'priority' | 'grouped';
 
 export interface QueueConfig {
   order: QueueOrder;

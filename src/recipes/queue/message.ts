@@ -13,6 +13,8 @@ export interface MessageHeader {
   t?: string | undefined;
   /** Attributes. */
   a?: Record<string, string> | undefined;
+  /** Its group: what is of one group is delivered one after the other, where the queue's order says so. */
+  g?: string | undefined;
   /** Epoch ms: when it came into this queue, where that was not when this node was made. */
   e?: number | undefined;
   /** Deliveries before it came to this place. */

@@ -3,6 +3,7 @@
  *
  *   p<PPP>/s-<n>/m-<sequence>          a message; its data are header and body, never written again
  *   p<PPP>/s-<n>/m-<until>-<sequence>  one that expires: from when on nobody gets it, epoch ms (protocol C90)
+ *   p<PPP>/s-<n>/m-[<until>-]g<group>-<sequence>  one of a group, named by a hash (protocol C93)
  *   …/m-<sequence>/d                   how often it was claimed: the node's version plus one (persistent, made by the
  *                                      first claim)
  *   …/m-<sequence>/c                   the claim (ephemeral, of the consumer's lease session)
@@ -17,6 +18,7 @@
  * above 0 says: of a segment that it is sealed, of the data directory that the queue was deleted. That of `pushers`
  * counts the priorities that came into use since the queue was made: a deletion that does not know all of them fails.
  */
+import { createHash } from 'node:crypto';
 import type { MultiOperation } from '../../zookeeper/operations.js';
 import { formatSequence, parseSequence } from '../../zookeeper/paths.js';
 
@@ -37,6 +39,7 @@ const COARSE_BITS = 20; // ms: about 17 minutes
 const FINE_BITS = 10; // ms: about a second
 const INSTANT_DIGITS = 13;
 const DEDUP_DIGITS = 2;
+const GROUP_DIGITS = 16;
 
 export class QueuePaths {
   /** The data directory itself. */
@@ -97,6 +100,8 @@ export interface MessageInSegment {
   sequence: number;
   /** From when on nobody gets it, epoch ms on the ensemble's clock; undefined: it does not expire. */
   expiresAt?: number | undefined;
+  /** A hash of its group's name; undefined: it has none. */
+  group?: string | undefined;
 }
 
 /** Where in the queue a message stands. */
@@ -138,15 +143,21 @@ export function segmentsIn(children: readonly string[]): number[] {
     .sort((a, b) => a - b);
 }
 
-const MESSAGE = /^m-(?:(\d{13})-)?\d{10}$/;
+const MESSAGE = /^m-(?:(\d{13})-)?(?:g([0-9a-f]{16})-)?\d{10}$/;
 
 /** A message's name without its sequence. */
-export function messagePrefix(expiresAt: number | undefined): string {
-  return expiresAt === undefined ? 'm-' : `m-${instantName(expiresAt)}-`;
+export function messagePrefix({ expiresAt, group }: Omit<MessageInSegment, 'sequence'>): string {
+  const until = expiresAt === undefined ? '' : `${instantName(expiresAt)}-`;
+  return `m-${until}${group === undefined ? '' : `g${group}-`}`;
 }
 
-export function messageName({ sequence, expiresAt }: MessageInSegment): string {
-  return messagePrefix(expiresAt) + formatSequence(sequence);
+/** What names of messages say of the group of that name: 16 hexadecimal digits. */
+export function groupHash(name: string): string {
+  return createHash('sha256').update(name).digest('hex').slice(0, GROUP_DIGITS);
+}
+
+export function messageName(message: MessageInSegment): string {
+  return messagePrefix(message) + formatSequence(message.sequence);
 }
 
 /** @returns undefined for the name of a node that is not ours */
@@ -154,7 +165,8 @@ export function messageOf(name: string): MessageInSegment | undefined {
   const match = MESSAGE.exec(name);
   const sequence = match === null ? undefined : parseSequence(name);
   if (match === null || sequence === undefined) return undefined;
-  return { sequence, expiresAt: match[1] === undefined ? undefined : Number(match[1]) };
+  const [, until, group] = match;
+  return { sequence, expiresAt: until === undefined ? undefined : Number(until), group };
 }
 
 /** The messages that a listing of a segment shows, in order. */

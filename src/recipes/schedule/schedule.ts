@@ -85,7 +85,7 @@ export interface Queuing {
   /** @throws ZooKeeperError of a refused guard; PosternError where the queue refuses it; NoReplyError */
   push(namespace: string, queue: string, message: DueMessage, awaited: Awaited): Promise<unknown>;
   /** How a queue of that name orders its messages, or would if there was one. */
-  orderOf(namespace: string, queue: string, deadline: number): Promise<'fifo' | 'priority'>;
+  orderOf(namespace: string, queue: string, deadline: number): Promise<'fifo' | 'priority' | 'grouped'>;
 }
 
 export const ABSENT: ScheduleView = { record: undefined, etag: '"0-0"' };

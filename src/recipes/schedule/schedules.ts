@@ -82,7 +82,7 @@ export class Schedules {
     const { deadline } = awaited;
     const clock = await preciseClock(this.#context, deadline);
     checkCadence(config, this.#seconds, clock.latest());
-    await this.#checkPriority(ref, config, deadline);
+    await this.#checkTarget(ref, config, deadline);
     const cadence = new Cadence(config, { seconds: this.#seconds });
     const zk = this.#writing(awaited);
     return inTurn(this.#turnOf(ref, awaited), async (turn) => {
@@ -145,9 +145,11 @@ export class Schedules {
   }
 
   /** What no push could satisfy is refused now, not at night. */
-  async #checkPriority({ namespace }: ScheduleRef, { to }: ScheduleConfig, deadline: number): Promise<void> {
-    if (to.priority === undefined || (await this.#queuing.orderOf(namespace, to.queue, deadline)) === 'priority')
-      return;
+  async #checkTarget({ namespace }: ScheduleRef, { to }: ScheduleConfig, deadline: number): Promise<void> {
+    const order = await this.#queuing.orderOf(namespace, to.queue, deadline);
+    if (order === 'grouped')
+      throw new InvalidError('to.queue', to.queue, 'one without groups: what a schedule pushes belongs to none');
+    if (to.priority === undefined || order === 'priority') return;
     const rule = `absent: queue "${to.queue}" has order "fifo", as one has that nobody configured; for priorities PUT it with order "priority" first`;
     throw new InvalidError('to.priority', to.priority, rule);
   }

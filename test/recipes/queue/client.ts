@@ -9,6 +9,7 @@ export interface ShownMessage {
   bodyBase64?: string;
   contentType?: string;
   priority: number;
+  group?: string;
   attributes: Record<string, string>;
   enqueuedAt: string;
   expiresAt?: string;

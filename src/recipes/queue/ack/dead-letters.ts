@@ -7,10 +7,16 @@
 import type { Bounded } from '../../../time.js';
 import type { MultiOperation } from '../../../zookeeper/operations.js';
 import { deliveriesOf, removalOf, type Entry } from '../claim/entry.js';
-import { encodeMessage, type DeadLetterCause, type DeadLetterNote, type StoredMessage } from '../message.js';
+import {
+  decodeMessage,
+  encodeMessage,
+  type DeadLetterCause,
+  type DeadLetterNote,
+  type StoredMessage,
+} from '../message.js';
 import type { Arrival } from '../push/pending.js';
 import type { Queue } from '../queue.js';
-import { PRIORITY_DEFAULT } from '../paths.js';
+import { groupHash, PRIORITY_DEFAULT } from '../paths.js';
 import { QueueGoneError } from '../gone.js';
 import { relocate, type Refused } from './relocate.js';
 
@@ -97,6 +103,7 @@ export async function moveTo(
   }: { data: Buffer; removal: MultiOperation[]; refused?: Refused; priority: number },
   bounds: Bounded,
 ): Promise<boolean> {
+  const group = decodeMessage(data)?.header.g; // it keeps its group, for when it is redriven
   for (;;) {
     const other = await queue.queues.openOrCreate(queue.namespace, target, bounds.deadline, bounds.requester);
     const { messageTtlMs } = other.config;
@@ -105,6 +112,7 @@ export async function moveTo(
         data,
         priority: other.config.order === 'priority' ? priority : PRIORITY_DEFAULT,
         expiresAt: messageTtlMs && Math.ceil((await other.ensembleNow(bounds.deadline)) + messageTtlMs),
+        group: group === undefined ? undefined : groupHash(group),
         conditions: removal,
       };
       return await relocate(other.lane, arrival, refused, bounds);

@@ -9,10 +9,14 @@ import { keptAlive } from '../../waiting/kept-alive.js';
 import type { ClaimTerms, Delivered } from './demand.js';
 import { claimPath } from './entry.js';
 import { findClaims } from './own-claims.js';
+import { groupHash } from '../paths.js';
 import type { Queue } from '../queue.js';
 import { QueueGoneError } from '../gone.js';
 import type { Queues } from '../queues.js';
 import { takeBack } from './take.js';
+
+/** Where only the length of a name matters. */
+const LONGEST_GROUP = groupHash('');
 
 export interface ConsumeRequest {
   namespace: string;
@@ -105,7 +109,9 @@ function roomFor(
   max: number,
   deadline: number,
 ): Promise<number> {
-  const path = claimPath(queue.paths.message({ priority: 0, segment: 0, sequence: 0, expiresAt: 0 }));
+  const path = claimPath(
+    queue.paths.message({ priority: 0, segment: 0, sequence: 0, expiresAt: 0, group: LONGEST_GROUP }),
+  );
   return leases.sessions.useRepeatedly(
     lease,
     deadline,

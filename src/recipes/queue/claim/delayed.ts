@@ -15,7 +15,7 @@ import type { ReadNode } from '../../../zookeeper/read-nodes.js';
 import type { Watch } from '../../../zookeeper/watch.js';
 import { decodeMessage, encodeMessage } from '../message.js';
 import type { Queue } from '../queue.js';
-import { dueAtOf, PRIORITY_DEFAULT } from '../paths.js';
+import { dueAtOf, groupHash, PRIORITY_DEFAULT } from '../paths.js';
 import { QueueGoneError } from '../gone.js';
 
 /**
@@ -109,6 +109,7 @@ async function moveOne(
         data: encodeMessage({ header: { ...header, e: header.e ?? stat.ctime, p: undefined, u: undefined }, body }),
         priority: header.p ?? PRIORITY_DEFAULT,
         expiresAt: header.u,
+        group: header.g === undefined ? undefined : groupHash(header.g),
         conditions: [{ type: 'delete', path }],
       },
     ],

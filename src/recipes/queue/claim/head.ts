@@ -77,6 +77,7 @@ export class Head {
   gone(entry: Entry): void {
     entry.state = 'gone';
     entry.message = undefined;
+    this.#of(entry)?.gone(entry);
   }
 
   /** It was not taken, or that is not known: it may be taken again, after it was read anew. */
@@ -92,7 +93,8 @@ export class Head {
 
   /** What this replica did with a claimed message. */
   settled(path: string, how: 'gone' | 'free'): void {
-    this.#claims.settled(path, how);
+    const entry = this.#claims.settled(path, how);
+    if (entry?.state === 'gone' && this.#of(entry)?.gone(entry) === true) this.#onChange();
   }
 
   /** Finds out now what has become of claims that are too young to be watched, or whose time is over. */

@@ -13,6 +13,9 @@
  * A segment is complete once it was listed after it was seen to be sealed (a later one exists): nothing behind it is
  * taken before that, or its last messages would be overtaken. A complete segment without messages is left behind
  * (protocol C23) and removed.
+ *
+ * Of a grouped queue the first message of each group is taken (`group-turns.ts`): more segments are listed then, up to
+ * `WINDOW_SEGMENTS`.
  */
 import { isReason, unless } from '../../../zookeeper/errors.js';
 import type { ControlSession } from '../../../zookeeper/control-session.js';
@@ -21,9 +24,13 @@ import type { Entry } from './entry.js';
 import { QueueGoneError } from '../gone.js';
 import type { Queue } from '../queue.js';
 import { messagesIn, segmentsIn, type QueuePaths } from '../paths.js';
+import { GroupTurns } from './group-turns.js';
 import { READ_AHEAD, readEntries } from './read-entries.js';
 import { roomBehind, type Room } from './room.js';
 import { SegmentView } from './segment-view.js';
+
+/** So many segments of a grouped queue are in view at most: behind that, what is free waits for what is held up. */
+export const WINDOW_SEGMENTS = 100;
 
 export class PriorityHead {
   readonly priority: number;
@@ -37,6 +44,7 @@ export class PriorityHead {
   /** Of all segments that there are; undefined: to be listed. */
   #known: number[] | undefined;
   readonly #segments = new Map<number, SegmentView>();
+  readonly #groups = new GroupTurns();
   #directoryWatch: Watch | undefined;
   #tailWatch: { segment: number; watch: Watch | undefined } | undefined;
   /** The last segment has changed since it was listed. */
@@ -53,9 +61,12 @@ export class PriorityHead {
     this.#onClaimed = onClaimed;
   }
 
-  /** Others have taken meanwhile: what is not known to be quiet is listed anew. */
+  /**
+   * Others have taken meanwhile: what is not known to be quiet is listed anew. Of groups all is: what has expired must
+   * be read in the turn that passes it over.
+   */
   forget(): void {
-    if (!this.quiet) this.close();
+    if (!this.quiet || this.#isGrouped) this.close();
   }
 
   close(): void {
@@ -63,6 +74,7 @@ export class PriorityHead {
     this.#known = undefined;
     for (const segment of this.#segments.values()) segment.drop();
     this.#segments.clear();
+    this.#groups.clear();
     this.#directoryWatch?.cancel();
     this.#directoryWatch = undefined;
     this.#tailWatch?.watch?.cancel();
@@ -79,7 +91,19 @@ export class PriorityHead {
     entry.state = 'unread';
     entry.until = undefined;
     this.#segments.get(entry.segment)?.returned(entry);
+    this.#groups.returned(entry);
     this.quiet = false;
+  }
+
+  /**
+   * It was taken for good.
+   * @returns whether there may be something to take that was held up by it
+   */
+  gone(entry: Entry): boolean {
+    if (!this.#isGrouped) return false;
+    this.#groups.gone(entry);
+    this.quiet = false;
+    return true;
   }
 
   /** Whether it is in the view of now: not, when its segment was listed anew without it. */
@@ -91,6 +115,7 @@ export class PriorityHead {
   putBack(entry: Entry): void {
     entry.state = 'ready';
     this.#segments.get(entry.segment)?.returned(entry);
+    this.#groups.returned(entry);
   }
 
   /**
@@ -137,19 +162,31 @@ export class PriorityHead {
     }
   }
 
+  get #isGrouped(): boolean {
+    return this.#queue.config.order === 'grouped';
+  }
+
   #front(count: number): Entry[] {
     const front: Entry[] = [];
-    const last = this.#known?.at(-1);
     const now = this.#queue.context.zooKeeperClock.now();
+    if (this.#isGrouped) return this.#groups.front([...this.#listed()], this.#segments, count, now);
+    for (const segment of this.#listed()) {
+      segment.candidates(count, front, now);
+      if (front.length >= count) break;
+    }
+    return front;
+  }
+
+  /** The segments that may be taken from, in order. */
+  *#listed(): Generator<SegmentView> {
+    const last = this.#known?.at(-1);
     for (const number of this.#known ?? []) {
       const segment = this.#segments.get(number);
       if (segment === undefined) break; // not listed yet: nothing behind it may go before it
-      segment.candidates(count, front, now);
-      if (front.length >= count) break;
+      yield segment;
       // It was sealed since it was listed: what came before the seal is not known yet, and goes first.
       if (number !== last && !segment.complete) break;
     }
-    return front;
   }
 
   /** Lists what is next, without a watch. @returns false when everything that is known of is listed and used up */
@@ -166,6 +203,7 @@ export class PriorityHead {
       const sealed = number !== last;
       const outdated = segment === undefined || (number === last && this.#tailChanged);
       if (outdated || (sealed && !segment.complete)) {
+        if (segment === undefined && this.#isGrouped && this.#segments.size >= WINDOW_SEGMENTS) return false;
         if (number === last) this.#tailChanged = false;
         await this.#list(number, sealed, deadline);
         return true;

@@ -10,7 +10,7 @@ const TOGETHER_MAX = 200;
 /** What one answer carries at most; the next request gets the rest. */
 export const ANSWER_BYTES_MAX = 1024 * 1024;
 /** The names of a priority, a segment, a message and of what is below it. */
-const NAMES_BYTES = 64;
+const NAMES_BYTES = 72;
 /** A claim's own node, with a `requestId` of the longest. */
 const CLAIM_BYTES = 400;
 

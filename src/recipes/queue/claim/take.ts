@@ -169,6 +169,7 @@ function claimedItem(queue: Queue, { lease }: ClaimTerms, entry: Entry, until: n
       segment,
       sequence,
       expiresAt,
+      group: entry.group,
       version,
       until: until ?? 0,
     }),

@@ -44,13 +44,17 @@ export class ClaimWatch {
     this.#timer ??= setInterval(() => void this.#tick(), TICK_MS).unref();
   }
 
-  /** What this replica itself has done with a claimed message. */
-  settled(path: string, how: 'gone' | 'free'): void {
+  /**
+   * What this replica itself has done with a claimed message.
+   * @returns it, if it is known here
+   */
+  settled(path: string, how: 'gone' | 'free'): Entry | undefined {
     const entry = this.#claimed.get(path);
-    if (entry === undefined) return;
+    if (entry === undefined) return undefined;
     this.#remove(entry);
     if (how === 'gone') entry.state = 'gone';
     else this.#options.onEnded(entry);
+    return entry;
   }
 
   /** Looks at all that no watch tells of: before somebody who does not wait is told that there is nothing. */

@@ -12,6 +12,8 @@ export interface Arrival {
   dueAt?: number | undefined;
   /** From then on nobody gets it: epoch ms on the ensemble's clock. A delayed one has it in its header. */
   expiresAt?: number | undefined;
+  /** A hash of its group (`groupHash`). */
+  group?: string | undefined;
   /** What has to be done in the same transaction. */
   conditions: MultiOperation[];
 }

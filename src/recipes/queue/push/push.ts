@@ -16,7 +16,8 @@ import { encodeMessage, newMessageId } from '../message.js';
 import type { Arrival, Push } from './pending.js';
 import type { Queue } from '../queue.js';
 import type { QueueConfig } from '../config.js';
-import { PRIORITY_DEFAULT } from '../paths.js';
+import { groupHash, PRIORITY_DEFAULT } from '../paths.js';
+import { checkOrder } from './order.js';
 import { QueueGoneError } from '../gone.js';
 import type { Queues } from '../queues.js';
 import { bytesOf, bytesOfAll } from '../../../zookeeper/operations/bytes.js';
@@ -34,6 +35,8 @@ export interface NewMessage {
   /** Of a raw body; absent: the body is JSON. */
   contentType?: string | undefined;
   priority?: number | undefined;
+  /** In a queue whose order is `grouped`: what is of one group is delivered one after the other. */
+  group?: string | undefined;
   delayMs?: number | undefined;
   /** It is delivered before this time after the push, or not at all; ms. The queue may have less for it. */
   expiresInMs?: number | undefined;
@@ -96,20 +99,14 @@ function arrange(
   messages: readonly NewMessage[],
   now: number,
 ): Arranged {
-  const { order, dedupWindowMs } = config;
+  const { dedupWindowMs } = config;
   const pushed: Pushed[] = [];
   /** Of messageIds that occur in this request already: which message it is. */
   const own = new Map<string, number>();
   const entries: PushedArrival[] = [];
   for (const [index, message] of messages.entries()) {
-    const { messageId, attempt, priority, delayMs = 0, contentType } = message;
-    if (order === 'fifo' && priority !== undefined)
-      throw new InvalidError(
-        contentType === undefined ? `messages[${index}].priority` : 'priority',
-        priority,
-        `absent: queue "${name}" has order "fifo", as one has that nobody configured; for priorities PUT it with order "priority" before the first message`,
-        contentType === undefined ? {} : { in: 'query' },
-      );
+    const { messageId, attempt, priority, delayMs = 0 } = message;
+    checkOrder(name, config.order, message, index);
     const first = messageId === undefined || dedupWindowMs === 0 ? undefined : own.get(messageId);
     if (first !== undefined) {
       pushed.push({ id: (pushed[first] as Pushed).id, duplicate: true });
@@ -261,12 +258,14 @@ class PushedArrival {
       i: id,
       t: message.contentType,
       a: message.attributes,
+      g: message.group,
       p: dueAt === undefined ? undefined : priority,
       u: dueAt === undefined ? undefined : expiresAt,
     };
     this.guards = message.guards ?? [];
     const data = encodeMessage({ header, body: message.body });
-    this.arrival = { data, priority, dueAt, expiresAt, conditions: [...this.guards] };
+    const group = message.group === undefined ? undefined : groupHash(message.group);
+    this.arrival = { data, priority, dueAt, expiresAt, group, conditions: [...this.guards] };
   }
 
   mark(path: string, mark: Marked['mark']): void {

@@ -29,12 +29,13 @@ export function pushTransaction(
   const data = Buffer.from(String(number));
   transaction.add({ what: 'marker' }, { type: 'setData', path: marker, data, version });
   for (const push of group) {
-    for (const [index, { dueAt, expiresAt, priority, conditions, data }] of push.arrivals.entries()) {
+    for (const [index, arrival] of push.arrivals.entries()) {
+      const { dueAt, priority, conditions, data } = arrival;
       for (const [operation, condition] of conditions.entries())
         transaction.add({ what: 'arrival', push, index, operation }, condition);
       const path =
         dueAt === undefined
-          ? `${paths.segment(priority, segments.get(priority) as number)}/${messagePrefix(expiresAt)}`
+          ? `${paths.segment(priority, segments.get(priority) as number)}/${messagePrefix(arrival)}`
           : paths.delayedMessage(dueAt);
       transaction.add(
         { what: 'arrival', push, index, operation: 'message' },
