@@ -1,25 +1,29 @@
 /** The reservations of a namespace that stand, by the names of their locks. */
 import type { Page } from '../../page.js';
 import type { BoundClient } from '../../zookeeper/bound.js';
-import type { Layout } from '../../leases/layout.js';
+import type { Coordination } from '../coordination.js';
 import { decodeReservation, isStanding, type StandingRecord } from './reservation.js';
 
-/** So many nodes of at most 6 KB are read in one request. */
+/** So many nodes are read in one request. */
 const READ_AT_ONCE = 128;
+const RECORD_BYTES_MAX = 6 * 1024;
 
 /** As the server at hand knows them. */
 export async function listReservations(
-  zk: BoundClient,
-  layout: Layout,
+  { control, layout }: Pick<Coordination, 'control' | 'layout'>,
   namespace: string,
+  deadline: number,
   { after, prefix, shows, limit }: Page,
 ): Promise<{ items: StandingRecord[]; next: string | undefined }> {
+  const zk = control.until(deadline);
   const directory = layout.reservationsOf(namespace);
   const ids = await zk.children(directory);
   const records: StandingRecord[] = [];
   for (let i = 0; i < ids.length; i += READ_AT_ONCE) {
     const paths = ids.slice(i, i + READ_AT_ONCE).map((id) => `${directory}/${id}`);
-    const { results } = await zk.multiRead(paths.map((path) => ({ type: 'getData', path })));
+    const read = (): ReturnType<BoundClient['multiRead']> =>
+      zk.multiRead(paths.map((path) => ({ type: 'getData', path })));
+    const { results } = await control.largeReads.spend(paths.length * RECORD_BYTES_MAX, deadline, read);
     for (const result of results) {
       const record = 'data' in result ? decodeReservation(result.data) : undefined;
       if (record !== undefined && isStanding(record) && record.name.startsWith(prefix) && shows(record.name))

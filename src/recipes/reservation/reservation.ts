@@ -44,6 +44,8 @@ export interface ReservationRecord {
   guid: string;
   /** While it is wanted: the sealed token, with which a repeated request goes on. */
   leaseToken?: string | undefined;
+  /** While it is wanted: its request has given up, and its lease is about to end. */
+  condemned?: boolean | undefined;
   /** Once it stands. */
   standing?: Standing | undefined;
 }

@@ -16,9 +16,11 @@
  * 5. *Answer*. Where it cannot be delivered, place and record are deleted at the versions of step 3. A repeated request
  *    that finds the reservation raises the version of the record before it is answered, and so keeps it.
  *
- * A lost answer to 1 or 3 is found by reading the record again.
+ * A lost answer to 1 or 3 is found by reading the record again. Whoever goes on with a record that it finds raises its
+ * version first; whoever gives up condemns the record at the version it knows, and ends the lease only then. So a
+ * repeated request is left alone, or finds the record condemned, and begins anew.
  */
-import { LeaseExpiredError, PosternError, StandingConflictError } from '../../errors.js';
+import { ClientGoneError, LeaseExpiredError, PosternError, StandingConflictError } from '../../errors.js';
 import type { Lease } from '../../leases/lease.js';
 import { endReason, fullJitter, pause, type Caller } from '../../time.js';
 import type { BoundClient } from '../../zookeeper/bound.js';
@@ -78,6 +80,8 @@ export type Reserved = {
 interface Wanted {
   record: ReservationRecord;
   lease: Lease;
+  /** Of the record. */
+  version: number;
 }
 
 /**
@@ -121,15 +125,16 @@ class Reserving {
       try {
         const result = await acquireLine(this.#context, wanted.lease, this.#acquire());
         if (!result.held) {
-          if (!this.#keeps(result)) this.#forget(wanted.lease);
+          if (!this.#keeps(result)) this.#forget(wanted);
           return result;
         }
         const reserved = await this.#stand(wanted, result);
         if (reserved !== undefined) return reserved;
       } catch (error) {
-        const { namespace, hardDeadline, isAnonymous } = this.#request;
+        const { namespace, hardDeadline, isAnonymous, keepPlace } = this.#request;
         if (!(error instanceof LeaseExpiredError)) {
-          if (isAnonymous) this.#forget(wanted.lease); // nobody will ever come back for it
+          // Nobody will ever come back for it, or nobody asked that it be kept.
+          if (isAnonymous || (error instanceof ClientGoneError && !keepPlace)) this.#forget(wanted);
           throw error;
         }
         // The place went with it; what is left of it is removed, and the request lines up anew while it has time.
@@ -165,7 +170,7 @@ class Reserving {
         if (made === 'in-doubt') continue;
         const { lease } = own;
         own = undefined;
-        if (made !== 'expired') return { record: made, lease };
+        if (made !== 'expired') return { record: made, lease, version: 0 };
       }
     } finally {
       if (own !== undefined) endQuietly(this.#context, own.lease);
@@ -193,7 +198,20 @@ class Reserving {
         'conflict',
         `An earlier request with this requestId waits for "${name}" under a key that this gateway does not have; it leaves the line soon. Repeat the request in a while.`,
       );
-    return { record, lease };
+    const { version } = node.stat;
+    if (record.condemned === true) {
+      await this.#end(lease, hardDeadline);
+      return undefined;
+    }
+    const raised = await retrying(hardDeadline, () =>
+      unless(zk.set(this.#path, node.data, version), 'NO_NODE', 'BAD_VERSION'),
+    );
+    return raised && { record, lease, version: raised.version };
+  }
+
+  async #end(lease: Lease, deadline: number): Promise<void> {
+    await this.#context.leases.end(lease, deadline);
+    await freeIfDue(this.#context, this.#request.namespace, this.#id, deadline);
   }
 
   /** Answers a repeated request, once nobody can give the reservation back any more because of the first. */
@@ -259,13 +277,13 @@ class Reserving {
    * @returns undefined when the hold was lost again, or is to be looked for as a repeated request does
    */
   async #stand({ lease }: Wanted, granted: Granted): Promise<Reserved | undefined> {
-    const { forMs, hardDeadline, namespace, name } = this.#request;
+    const { forMs, hardDeadline, namespace, name, requester } = this.#request;
     const { control, layout, granted: holds, metrics } = this.#context;
     const path = `${layout.line('lock', namespace, name)}/${holdNodeName(decodeHoldId(granted.holdId) as Hold)}`;
     const place = { path, czxid: granted.fencingToken };
     const clock = await preciseClock(this.#context, hardDeadline);
     const standing = { ...place, since: Math.round(clock.now()), until: Math.ceil(clock.latest() + forMs) };
-    const zk = control.until(hardDeadline);
+    const zk = control.writingFor(requester).until(hardDeadline);
     const stood = await persisting('the reservation', hardDeadline, () => this.#write(zk, lease, standing));
     if (stood === undefined) return undefined;
     holds.forget(path, lease.leaseId);
@@ -291,7 +309,7 @@ class Reserving {
       return this.#request.isAnonymous ? { record, version } : 'stood-before';
     }
     if (decodeRecord(place.data)?.state === 'waiting') return undefined;
-    const { leaseToken: _, ...wanted } = record;
+    const { leaseToken: _, condemned: __, ...wanted } = record;
     const stands: StandingRecord = { ...wanted, standing };
     const writing = zk.multi([
       { type: 'setData', path: this.#path, data: encodeReservation(stands), version },
@@ -313,21 +331,27 @@ class Reserving {
     });
   }
 
-  /** Nothing comes of it: the lease ends, and whatever the request has left goes. */
-  #forget(lease: Lease): void {
-    const { namespace, isAnonymous } = this.#request;
-    const { cleanup, leases, control } = this.#context;
+  /** Nothing comes of it: lease, record and place go, unless a repeated request goes on with them. */
+  #forget(wanted: Wanted): void {
+    const { cleanup, control } = this.#context;
     cleanup.persist(async () => {
       const deadline = performance.now() + BACKGROUND_MS;
-      await leases.end(lease, deadline);
-      const zk = control.until(deadline);
-      const node = await zk.fresh(() => zk.find(this.#path));
-      const record = node === undefined ? undefined : decodeReservation(node.data);
-      // It has become one after all, of which nobody was told, and nobody will ask again.
-      if (isAnonymous && node !== undefined && record !== undefined && isStanding(record))
-        await freeAt(zk, this.#path, record.standing, node.stat.version);
-      await freeIfDue(this.#context, namespace, this.#id, deadline);
+      if (await this.#condemn(control.until(deadline), wanted)) await this.#end(wanted.lease, deadline);
     });
+  }
+
+  /** @returns false when a repeated request goes on with it */
+  async #condemn(zk: BoundClient, { lease, version }: Wanted): Promise<boolean> {
+    const node = await zk.fresh(() => zk.find(this.#path));
+    const record = node === undefined ? undefined : decodeReservation(node.data);
+    if (node === undefined || record?.leaseId !== lease.leaseId || record.condemned === true) return true;
+    if (isStanding(record)) {
+      // It has become one after all, of which nobody was told, and nobody will ask again.
+      if (this.#request.isAnonymous) await freeAt(zk, this.#path, record.standing, node.stat.version);
+      return true;
+    }
+    const condemned = encodeReservation({ ...record, condemned: true });
+    return (await unless(zk.set(this.#path, condemned, version), 'NO_NODE', 'BAD_VERSION')) !== undefined;
   }
 
   async #backOff(attempt: number): Promise<void> {

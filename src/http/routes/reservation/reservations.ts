@@ -109,9 +109,10 @@ async function releaseReservation(context: Coordination, exchange: Exchange): Pr
 async function list(context: Coordination, exchange: Exchange): Promise<Answer> {
   const namespace = namedNamespaceOf(exchange, 'read');
   const page = pageOfAllowed(exchange, namespace);
-  const zk = context.control.until(exchange.deadline);
-  if (exchange.query['consistency'] !== 'stale') await zk.sync(context.layout.reservationsOf(namespace));
-  const { items, next } = await listReservations(zk, context.layout, namespace, page);
+  const { control, layout } = context;
+  if (exchange.query['consistency'] !== 'stale')
+    await control.sync(layout.reservationsOf(namespace), exchange.deadline);
+  const { items, next } = await listReservations(context, namespace, exchange.deadline, page);
   const body: Schemas['ReservationList'] = { items: items.map(describe), ...pageTokenOf(next) };
   return { status: 200, body };
 }

@@ -163,9 +163,12 @@ class TerraformRoutes {
     const id = holder?.reservation?.id;
     const record = id === undefined ? undefined : await findStanding(this.#context, namespace, id, deadline);
     const { details } = record ?? {};
+    // Of a reservation that has ended meanwhile no ID is known, and its holdId is not one that Terraform could use.
+    const hasEnded = id !== undefined && record === undefined;
+    const ID = hasEnded ? '' : (holder?.holdId ?? '');
     const info =
       details === undefined
-        ? { ID: holder?.holdId ?? '', Who: holder?.reservation?.owner ?? holder?.label ?? '' }
+        ? { ID, Who: holder?.reservation?.owner ?? holder?.label ?? '' }
         : (JSON.parse(details) as Schemas['TerraformLock']);
     const since = holder === undefined ? {} : { Created: instant(holder.since) };
     return new PosternError(refusal.code, refusal.message, { members: { ...refusal.members, ...since, ...info } });

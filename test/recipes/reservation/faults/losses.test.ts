@@ -1,8 +1,10 @@
 /** Reservations where answers are lost, leases end, and others write in between (protocol C56, C57, C58). */
 import { describe, expect, test } from 'vitest';
+import { ClientGoneError } from '../../../../src/errors.js';
 import { freeIfDue } from '../../../../src/recipes/reservation/free.js';
 import { reserve, type Reserved } from '../../../../src/recipes/reservation/reserve.js';
 import { REVOKE_MESSAGE } from '../../../../src/recipes/line/contender.js';
+import { callerUntil, type Caller } from '../../../../src/time.js';
 import { OPCODE, type MultiOperation } from '../../../../src/zookeeper/operations.js';
 import { eventually, throughout } from '../../../support/eventually.js';
 import { beforeMulti, PRESENT, soon, startCuttable, Witness } from '../../../support/scene.js';
@@ -145,6 +147,39 @@ describe('while it waits', () => {
     expect(await recordsOf(witness)).toEqual([]);
   });
 
+  test('a repeated request keeps its place when the first one, which was refused, gives up (C56)', async () => {
+    await using pair = await startPair();
+    await using witness = await Witness.start(pair.root);
+    const [lease, requestId] = [await pair.a.createLease({ ttlMs: 20_000 }), newRequestId()];
+    await pair.a.hold(NAME, lease);
+    const { cleanup } = pair.a.gateway.context;
+    const persist = cleanup.persist.bind(cleanup);
+    let goOn = (): void => undefined;
+    const linedUp = new Promise<void>((resolve) => (goOn = resolve));
+    cleanup.persist = (task) => persist(() => linedUp.then(task));
+    expect((await tryToReserve(pair.a, NAME, { requestId })).status).toBe(409);
+    const waiting = reserved(pair.b, NAME, { requestId, waitMs: 20_000 });
+    await pair.b.untilWaiting(NAME, 1);
+    const [, place] = await witness.line(NAME);
+    goOn();
+    await eventually('the first has given up', () => cleanup.pending === 0);
+    expect((await witness.line(NAME))[1]?.path).toBe(place?.path);
+    await pair.a.release(NAME, lease);
+    expect((await waiting).fencingToken).toBe(place?.stat.czxid);
+  });
+
+  test('it does not come to stand for a client that has gone (C35)', async () => {
+    await using pair = await startPair();
+    await using witness = await Witness.start(pair.root);
+    await giveBack(pair.a, NAME, await reserved(pair.a, NAME)); // the directories are there
+    const client = { gone: false };
+    const requester = callerUntil(client, new AbortController().signal);
+    beforeMulti(pair.a, () => void (client.gone = true), isThat('stands', pair.a));
+    await expect(reserveDirectly(pair.a, newRequestId(), NAME, requester)).rejects.toThrow(ClientGoneError);
+    await eventually('it is free', () => isFree(pair.b, NAME), { withinMs: scaled(3_000) });
+    expect(await recordsOf(witness)).toEqual([]);
+  });
+
   test('a place that was granted, and whose lease ends before it stands, is removed by another replica (C56)', async () => {
     await using pair = await startPair();
     await using witness = await Witness.start(pair.root);
@@ -242,7 +277,12 @@ describe('an extension', () => {
 });
 
 /** Asks the recipe itself, where a test must decide what becomes of the answer. */
-async function reserveDirectly({ gateway }: Replica, requestId: string, name = NAME): Promise<Reserved> {
+async function reserveDirectly(
+  { gateway }: Replica,
+  requestId: string,
+  name = NAME,
+  requester: Caller = PRESENT,
+): Promise<Reserved> {
   const now = performance.now();
   const result = await reserve(gateway.context, gateway.recipes.reservation.bounds, {
     namespace: 'default',
@@ -257,7 +297,7 @@ async function reserveDirectly({ gateway }: Replica, requestId: string, name = N
     keepPlace: false,
     receivedAt: now,
     hardDeadline: soon(),
-    requester: PRESENT,
+    requester,
   });
   if (!result.held) throw new Error(`not reserved: ${result.why}`);
   return result;
