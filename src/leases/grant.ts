@@ -43,6 +43,8 @@ export interface GrantedLease {
   leaseToken: string;
   /** Epoch ms; counted from when the request was sent, so never too late. */
   expiresAt: number;
+  /** Made by an earlier attempt of this request. */
+  found: boolean;
 }
 
 /** One attempt at a request for a lease. */
@@ -135,7 +137,7 @@ export class Granting {
         return undefined;
       }
       sessions.adopt(lease, session);
-      return { lease, leaseToken, expiresAt: expiresAtOf(session, clock) };
+      return { lease, leaseToken, expiresAt: expiresAtOf(session, clock), found: false };
     } catch (error) {
       // Nobody has the token: end the session now rather than at its timeout. If that fails too, it lapses.
       if (!session.ended) await session.close(performance.now() + 1_000).catch(() => undefined);
@@ -149,7 +151,7 @@ export class Granting {
    */
   async #register(
     session: LeaseSession,
-    { lease, leaseToken }: Omit<GrantedLease, 'expiresAt'>,
+    { lease, leaseToken }: Pick<GrantedLease, 'lease' | 'leaseToken'>,
     { request, requestPath, deadline }: WantedLease,
   ): Promise<boolean> {
     const record: LeaseRecord = {

@@ -242,7 +242,7 @@ export class Leases {
         deadline,
       );
       checkSameLabel(lease, request.label);
-      return { lease, leaseToken, expiresAt };
+      return { lease, leaseToken, expiresAt, found: true };
     } catch (error) {
       // It has just ended; its node is about to go.
       if (isPosternError(error, 'lease-expired')) return undefined;

@@ -3198,7 +3198,14 @@ export interface paths {
          *     at any replica, to continue waiting. While nobody does, a place that is first is passed over ten seconds after its wait ended. With `waitMs: 0`, the default,
          *     the request waits only for those that are being served before it, for a second at most. Acquiring again with the
          *     same lease and `requestId` is answered with the same members and `alreadyHeld: true`, so simply repeat a request
-         *     whose answer was lost. Scope: `use` on pools.
+         *     whose answer was lost.
+         *
+         *     **One call.** With `lease` in the body and no `Lease-Token` header, the lease is granted in the same request, and
+         *     the answer (also a 202) carries `leaseToken`. A `requestId` is required here, random and with at least 22
+         *     characters (422 otherwise, with `minLength`): repeated by the same principal while the lease lives, the request
+         *     finds the same lease and members. A repeated request with another `lease.label` is refused with 409 `conflict`. If
+         *     the acquire is refused, the lease that it made ends; one that an earlier try made lapses with its TTL. Scope:
+         *     `use` on pools, and for this form also on leases.
          */
         post: operations["acquireMembers"];
         delete?: never;
@@ -5015,6 +5022,7 @@ export interface components {
              */
             keepPlace: boolean;
             requestId?: components["schemas"]["RequestId"];
+            lease?: components["schemas"]["LeaseOfAcquire"];
         };
         AcquiredMember: {
             id: components["schemas"]["PoolMemberId"];
@@ -5034,6 +5042,7 @@ export interface components {
             leaseId: components["schemas"]["LeaseId"];
             ttlMs: components["schemas"]["TtlMs"];
             expiresAt: components["schemas"]["Instant"];
+            leaseToken?: components["schemas"]["LeaseToken"];
         };
         /** @description A problem as in RFC 9457. Depending on the code it has further members, such as `holder`, `field`, `maxBytes` or `minTtlMs`. */
         Problem: {
@@ -14225,9 +14234,9 @@ export interface operations {
     acquireMembers: {
         parameters: {
             query?: never;
-            header: {
-                /** @description The token of the lease for which this request is made. Without it the answer is 400 `lease-token-required`. */
-                "Lease-Token": components["parameters"]["LeaseTokenHeader"];
+            header?: {
+                /** @description The token of the lease. Required unless the body has `lease`. */
+                "Lease-Token"?: components["parameters"]["OptionalLeaseToken"];
                 /**
                  * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
                  * @example default

@@ -2,16 +2,18 @@
 import { InvalidError, PosternError } from '../../errors.js';
 import type { Lease } from '../../leases/lease.js';
 import type { NotGranted } from '../../recipes/line/acquire.js';
-import { acquireMembers } from '../../recipes/pool/acquire.js';
+import { acquireMembers, type Acquired, type AcquireMembers } from '../../recipes/pool/acquire.js';
 import type { Member, PoolConfig, PoolRef } from '../../recipes/pool/pool.js';
 import type { Pools } from '../../recipes/pool/pools.js';
 import { releaseMembers } from '../../recipes/pool/release.js';
 import type { PoolView } from '../../recipes/pool/state.js';
+import { acquireMembersWithLease } from '../../recipes/pool/with-lease.js';
 import { orUnknown } from '../../recipes/behind-write.js';
 import type { Coordination } from '../../recipes/coordination.js';
 import { instant } from '../../time.js';
 import type { components } from '../contract/contract.js';
 import type { Answer, Exchange, Routes } from '../frame/exchange.js';
+import { newLeaseOf } from './shared/one-call.js';
 import type { Building } from './shared/serving.js';
 import { StateRoutes } from './shared/state-routes.js';
 import { leaseOf, namespaceOf, pageOfAllowed, pageTokenOf, requestIdOf } from './shared/subject.js';
@@ -92,23 +94,51 @@ function configOf({ of, members, quarantineMs = 0 }: Schemas['PutPoolRequest'], 
 
 async function acquire(context: Coordination, pools: Pools, exchange: Exchange): Promise<Answer> {
   const body = (exchange.body ?? {}) as Schemas['AcquireMembersRequest'];
+  if (body.lease === undefined) {
+    const lease = await leaseOf(exchange, context.leases);
+    const asked = askedOf(exchange, pools, body, lease);
+    return answerAcquire(exchange, asked, { lease }, await acquireMembers(context, lease, asked));
+  }
+  const newLease = newLeaseOf(exchange, body, body.lease);
+  const asked = askedOf(exchange, pools, body, newLease);
+  const { result, ...granted } = await acquireMembersWithLease(context, newLease, asked);
+  return answerAcquire(exchange, asked, granted, result);
+}
+
+function askedOf(
+  exchange: Exchange,
+  pools: Pools,
+  body: Schemas['AcquireMembersRequest'],
+  { namespace, label = '' }: { namespace: string; label: string | undefined },
+): AcquireMembers {
   const { count = 1, labels = [], prefer = 'any', waitMs = 0, keepPlace = false } = body;
-  const lease = await leaseOf(exchange, context.leases);
-  const requestId = requestIdOf(exchange, body);
-  const name = nameOf(exchange);
-  const acquired = await acquireMembers(context, lease, {
-    ref: pools.ref(lease.namespace, name),
-    requestId,
+  return {
+    ref: pools.ref(namespace, nameOf(exchange)),
+    requestId: requestIdOf(exchange, body),
     count,
     labels,
-    owner: ownerOf(body, prefer, lease.label),
+    owner: ownerOf(body, prefer, label),
     waitMs,
     keepPlace,
     receivedAt: exchange.receivedAt,
     hardDeadline: exchange.deadline + waitMs,
     requester: exchange.requester,
-  });
-  if (!acquired.held) return notHeld(exchange, { name, requestId }, lease, acquired);
+  };
+}
+
+/** @param granted with the token of a lease that was made in the same request */
+function answerAcquire(
+  exchange: Exchange,
+  { ref: { name }, requestId }: AcquireMembers,
+  { lease: { leaseId, ttlMs }, leaseToken }: { lease: Lease; leaseToken?: string },
+  acquired: Acquired | NotGranted,
+): Answer {
+  const token = leaseToken === undefined ? {} : { leaseToken };
+  if (!acquired.held) {
+    const { why, position } = acquired;
+    if (why === 'kept') return keptPlace(exchange, { name, position, requestId, leaseId, ttlMs, ...token });
+    throw refusal(exchange, name, why, position);
+  }
   const { members, waitedMs, alreadyHeld, expiresAt, undelivered } = acquired;
   const { holdId, fencingToken } = acquired.hold;
   const answer: Schemas['AcquiredMembers'] = {
@@ -120,9 +150,10 @@ async function acquire(context: Coordination, pools: Pools, exchange: Exchange):
     requestId,
     waitedMs,
     alreadyHeld,
-    leaseId: lease.leaseId,
-    ttlMs: lease.ttlMs,
+    leaseId,
+    ttlMs,
     expiresAt: instant(expiresAt),
+    ...token,
   };
   return { status: 200, body: answer, undelivered };
 }
@@ -136,16 +167,6 @@ function ownerOf({ owner }: Schemas['AcquireMembersRequest'], prefer: 'same' | '
   const name = owner ?? label;
   if (name !== '') return name;
   throw new InvalidError('owner', owner, 'given with prefer "same", unless the lease has a label');
-}
-
-function notHeld(
-  exchange: Exchange,
-  { name, requestId }: { name: string; requestId: string },
-  { leaseId, ttlMs }: Lease,
-  { why, position }: NotGranted,
-): Answer {
-  if (why === 'kept') return keptPlace(exchange, { name, position, requestId, leaseId, ttlMs });
-  throw refusal(exchange, name, why, position);
 }
 
 function refusal(exchange: Exchange, name: string, why: NotGranted['why'], position: number): PosternError {

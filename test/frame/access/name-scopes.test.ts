@@ -38,6 +38,7 @@ beforeAll(async () => {
     },
     'locks-only': { default: { lock: ALL, rwlock: ALL, semaphore: ALL, lease: ['read'] } },
     'elections-only': { default: { election: ALL, lease: ['read'] } },
+    'pools-only': { default: { pool: ALL, lease: ['read'] } },
     'their-pools-hidden': { default: { '*': ALL, pool: { scopes: ALL, names: ['mine.*'] } } },
     root: '*',
   });
@@ -363,6 +364,16 @@ it('a candidacy and its lease in one request need the scope for leases too', asy
   expect([refused.status, refused.body]).toMatchObject([403, { scope: 'use', kind: 'lease', outcome: 'not-applied' }]);
   const { leader } = (await root.expect(200, 'GET', '/v1/elections/mine.one-call')) as { leader: unknown };
   expect(leader).toBeNull();
+});
+
+it('members of a pool and their lease in one request need the scope for leases too', async () => {
+  await root.call('PUT', '/v1/pools/mine.one-call', { body: { of: 1 } });
+  await using client = keys.as('pools-only', pair.a.url);
+  const body = { lease: { ttlMs: 10_000 }, requestId: randomBytes(16).toString('hex') };
+  const refused = await client.call('POST', '/v1/pools/mine.one-call/acquire', { body });
+  expect([refused.status, refused.body]).toMatchObject([403, { scope: 'use', kind: 'lease', outcome: 'not-applied' }]);
+  const { heldCount } = (await root.expect(200, 'GET', '/v1/pools/mine.one-call')) as { heldCount: number };
+  expect(heldCount).toBe(0);
 });
 
 /** What an acquire needs beside its name. */

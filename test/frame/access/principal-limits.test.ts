@@ -189,6 +189,8 @@ describe('leases', () => {
     expect(await refusals(pair, 'leases')).toBe(5);
     const oneCall = await eager.acquire('x', undefined, { lease: {}, requestId: 'r-00000000000000000000' });
     expect(oneCall.body).toMatchObject({ status: 429, code: 'too-many-leases' });
+    const members = { body: { lease: {}, requestId: 'p-00000000000000000000' } };
+    expect((await eager.call('POST', '/v1/pools/x/acquire', members)).body).toMatchObject({ code: 'too-many-leases' });
     // A repeated request finds the lease of the first, and those that there are can be used.
     const index = replies.indexOf(granted as (typeof replies)[number]);
     const repeated = await eager.call('POST', '/v1/leases', { body: { requestId: `${index}`.padStart(22, 'r') } });
