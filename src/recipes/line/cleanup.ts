@@ -155,7 +155,9 @@ export class Cleanup {
 
 /** @returns false when the node is at another version */
 function deleteIfSame(zk: BoundClient, left: Left): Promise<boolean> {
-  const deleting = hasMark(left.record) ? deleteWithMark(zk, left) : deleteContender(zk, left.path, left.version);
+  const deleting = hasMark(left.record)
+    ? deleteWithMark(zk, left, left.record.downgradable)
+    : deleteContender(zk, left.path, left.version, left.record.downgradable);
   return isSame(deleting);
 }
 
