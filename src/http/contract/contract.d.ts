@@ -851,8 +851,8 @@ export interface paths {
          *     **Downgrade.** A write hold that was acquired with `downgradable: true` becomes a read hold when its `requestId` is
          *     acquired with `mode: read`: readers in line directly behind it are granted, and no other writer comes in between.
          *     The answer has the same `fencingToken`, a new `holdId`, and `alreadyHeld: true`; repeated, it is the same again. A
-         *     write hold without `downgradable`, and one that is still waited for, are refused as above. A downgrade answers a
-         *     pending revocation of the write hold as a release does. The reserved place counts as one more place of the lease.
+         *     write hold without `downgradable`, and one that is still waited for, are refused as above. So is one
+         *     that is asked for by a revocation: release it. The reserved place counts as one more place of the lease.
          *
          *     **One call.** With `lease` in the body and no `Lease-Token` header, the lease is granted in the same request,
          *     and the answer (also a 202) carries `leaseToken`. A `requestId` is required here: repeated by the same principal

@@ -42,11 +42,13 @@ export async function adopt(
   const { mode, name, permits } = request;
   if (await removeOrphan(joining, mine)) return LOOK_AGAIN;
   const downgraded = mode === 'read' ? await downgrade(joining, listed, own) : undefined;
-  if (downgraded !== undefined) return downgraded;
+  if (downgraded === LOOK_AGAIN) return LOOK_AGAIN;
   if (!mine.name.includes(`-${prefixOf(line.kind, mode, permits?.count)}`)) {
     // Mine was made before the listing was known; whatever the caller wants kept, it is not this.
     if (!(await removeDuplicates(joining, own))) return LOOK_AGAIN;
     trace.wrote = false;
+    if (downgraded === 'asked-back')
+      throw new StandingConflictError(`The write hold of "${name}" is asked for: release it, it cannot be downgraded.`);
     throw new StandingConflictError(
       `"${name}" is held, or waited for, ${permits === undefined ? 'in another mode' : 'with another count'} under this requestId.`,
     );
@@ -64,7 +66,9 @@ export async function adopt(
     const stat = await joining.session.setData(path, encodeRecord(record), node.stat.version, request.hardDeadline);
     trace.wrote = true;
     line.waiters.get(mine.name)?.supersede();
-    await removeDuplicates(joining, own);
+    const removed = await removeDuplicates(joining, own);
+    // It may have been downgraded since: then the duplicate must not stay.
+    if (!removed && record.downgradable === true) return LOOK_AGAIN;
     return joining.placed(joining.placeAt(mine, stat, record), first || granted, undefined, alreadyHeld);
   } catch (error) {
     if (isReason(error, 'NO_NODE', 'BAD_VERSION')) return LOOK_AGAIN;

@@ -18,8 +18,9 @@
  * 3. Whoever deletes the writer's node otherwise (release, give-up) deletes the reader's too. So does
  *    a break. Foreign clients and older replicas do not: what they leave is abandoned, and those behind it, or the
  *    next request under its guid, remove it.
- * 4. A break that comes before the transaction makes it fail; one that comes after it finds that node gone: a hold that
- *    is asked for is given back by the downgrade, and the reader's has to be asked for anew.
+ * 4. A hold that is asked for is not downgraded: it has to be released. The transaction fails when somebody has asked,
+ *    or has broken it. Who asks later finds it gone, and asks the reader.
+ * 5. A blind create of the same request stands behind the two, and is removed by the repetition, as any duplicate.
  */
 import { unless } from '../../../zookeeper/errors.js';
 import type { MultiOperation } from '../../../zookeeper/operations.js';
@@ -29,13 +30,13 @@ import {
   encodeRecord,
   isPrepared,
   nodePrefix,
+  ownHoldId,
   withState,
   type Contender,
   type ContenderRecord,
 } from '../contender.js';
 import { createMark, deleteMark, delayOf } from '../delay/mark.js';
 import { LOOK_AGAIN, type Joining, type LookAgain } from './joining.js';
-import type { Joined } from './request.js';
 
 /** To be made in the transaction that makes the writer, right after it. */
 export function createReader(directory: string, guid: string, record: ContenderRecord): MultiOperation {
@@ -59,12 +60,16 @@ export async function readerBehind(joining: Joining, own: readonly Contender[]):
   return ofWriter !== undefined && ofWriter.czxid === ofReader?.czxid ? reader : undefined;
 }
 
-/** @returns undefined when the request has no write hold that may be downgraded */
+/**
+ * Makes the hold of the request's writer one of its reader's place.
+ * @returns undefined when the request has no write hold that may be downgraded; `asked-back` when it has, but is to
+ *   give it back; otherwise the next listing tells, and a reader's place in it is answered as any repeated acquire
+ */
 export async function downgrade(
   joining: Joining,
   listed: readonly Contender[],
   own: readonly Contender[],
-): Promise<Joined | LookAgain | undefined> {
+): Promise<LookAgain | 'asked-back' | undefined> {
   const { context, line, request, session, trace } = joining;
   const [writer] = own;
   const reader = await readerBehind(joining, own);
@@ -75,29 +80,54 @@ export async function downgrade(
   const before = held === undefined ? undefined : decodeRecord(held.data);
   if (held === undefined || prepared === undefined) return LOOK_AGAIN;
   if (before?.state !== 'granted' || before.ending === true) return undefined;
+  const { czxid, version } = held.stat;
+  const notAsked = await notAskedBack(joining, ownHoldId(writer.name, czxid) as string);
+  if (notAsked === undefined) return 'asked-back';
   const delayMs = await delayOf(zk, path, held);
-  const record: ContenderRecord = {
-    ...before,
-    attempt: trace.attempt,
-    data: request.data ?? before.data,
-    downgradable: undefined,
-  };
-  const { czxid } = held.stat;
+  const record: ContenderRecord = { ...before, attempt: trace.attempt, downgradable: undefined };
   const marks = delayMs > 0 ? [deleteMark({ path, czxid }), createMark({ path: readerPath, czxid }, delayMs)] : [];
-  const operations: MultiOperation[] = [
-    { type: 'setData', path: readerPath, data: encodeRecord(record), version: prepared.stat.version },
-    { type: 'delete', path, version: held.stat.version },
-    ...marks,
-  ];
-  const done = await unless(session.multi(operations, request.hardDeadline), 'NO_NODE', 'BAD_VERSION');
-  const [written] = done ?? [];
-  if (written?.type !== 'setData') return LOOK_AGAIN;
-  trace.wrote = true;
+  // Whatever becomes of this request: it was a hold before.
   trace.heldBefore = czxid;
+  const done = await unless(
+    session.multi(
+      [
+        { type: 'setData', path: readerPath, data: encodeRecord(record), version: prepared.stat.version },
+        { type: 'delete', path, version },
+        ...marks,
+        ...notAsked,
+      ],
+      request.hardDeadline,
+    ),
+    'NO_NODE',
+    'BAD_VERSION',
+    'NODE_EXISTS',
+  );
+  if (done === undefined) return LOOK_AGAIN;
   context.granted.forget(path, request.lease.leaseId);
   line.waiters.get(writer.name)?.supersede();
   line.remove(writer);
-  return joining.placed(joining.placeAt(reader, written.stat, record), true, undefined, true);
+  return LOOK_AGAIN;
+}
+
+/**
+ * What succeeds in a transaction only while nobody has asked for the hold: makes the node of its revocation, and those
+ * above it that are missing, and removes them. @returns undefined when somebody has
+ */
+async function notAskedBack(
+  { context, request, session }: Joining,
+  holdId: string,
+): Promise<MultiOperation[] | undefined> {
+  const { layout } = context;
+  const { leaseId } = request.lease;
+  const zk = session.until(request.hardDeadline);
+  const paths = [layout.revocations, layout.revocationsOf(leaseId), layout.revocation(leaseId, holdId)];
+  const there = await Promise.all(paths.map((path) => zk.exists(path)));
+  const missing = paths.filter((_, i) => there[i] === undefined);
+  if (missing.length === 0) return undefined;
+  return [
+    ...missing.map((path): MultiOperation => ({ type: 'create', path })),
+    ...missing.toReversed().map((path): MultiOperation => ({ type: 'delete', path })),
+  ];
 }
 
 /** Removes a reader's place whose writer went without it. @returns whether it was one */

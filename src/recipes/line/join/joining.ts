@@ -139,7 +139,7 @@ export class Joining {
   async giveUpWorn(path: string): Promise<LookAgain> {
     const { name, hardDeadline } = this.request;
     const zk = this.session.until(hardDeadline);
-    const renewed = await renewDirectory(zk, this.line.path, path);
+    const renewed = await renewDirectory(zk, this.line.path, path, this.record.downgradable);
     if (!renewed) await unless(deleteContender(zk, path, undefined, this.record.downgradable), 'NO_NODE');
     this.trace.wrote = false;
     if (renewed) return LOOK_AGAIN;
