@@ -148,11 +148,11 @@ test('a write that is repeated blindly, and downgraded before its duplicate is g
   );
   expect((await acquire(a, 'raced', holder, { ...WRITE, waitMs: 20_000 })).status).toBe(409);
   met();
+  expect(await nodesOf('raced')).toHaveLength(1);
   expect((await acquire(b, 'raced', holder, { mode: 'read' })).body).toMatchObject({
     fencingToken: held.fencingToken,
     alreadyHeld: true,
   });
-  expect(await nodesOf('raced')).toHaveLength(1);
 });
 
 test('a write that is repeated between look and downgrade does not lose it', async () => {
