@@ -68,7 +68,7 @@ function limitsOf(limits: LeaseLimits): OwnedRules['limits'] {
 function sentence(limit: OwnedLimit, most: number): string {
   switch (limit) {
     case 'holds':
-      return `This lease has ${most} holds and places in line; release some, or take a second lease.`;
+      return `A lease may have ${most} holds and places in line; release some, or take a second lease.`;
     case 'claims':
       return `This lease has claimed ${most} messages that are not acknowledged; acknowledge some, or take a second lease.`;
     case 'pathBytes':

@@ -848,6 +848,12 @@ export interface paths {
          *     with `alreadyHeld: true`, so simply repeat a request whose answer was lost. With another `mode` it is refused
          *     with 409 `conflict`.
          *
+         *     **Downgrade.** A write hold that was acquired with `downgradable: true` becomes a read hold when its `requestId` is
+         *     acquired with `mode: read`: readers in line directly behind it are granted, and no other writer comes in between.
+         *     The answer has the same `fencingToken`, a new `holdId`, and `alreadyHeld: true`; repeated, it is the same again. A
+         *     write hold without `downgradable`, and one that is still waited for, are refused as above. So is one
+         *     that is asked for by a revocation: release it. The reserved place counts as one more place of the lease.
+         *
          *     **One call.** With `lease` in the body and no `Lease-Token` header, the lease is granted in the same request,
          *     and the answer (also a 202) carries `leaseToken`. A `requestId` is required here: repeated by the same principal
          *     while the lease lives, the request is answered with the same hold and token. The `requestId` must therefore be
@@ -5661,6 +5667,8 @@ export interface components {
              * @default false
              */
             keepPlace: boolean;
+            /** @description Only with `mode` write. Reserve the place of a reader directly behind the writer, so that the hold can be downgraded. False by default. */
+            downgradable?: boolean;
             lockDelayMs?: components["schemas"]["LockDelayMs"];
             data?: components["schemas"]["Data"];
             lease?: components["schemas"]["LeaseOfAcquire"];

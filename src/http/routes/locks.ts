@@ -106,8 +106,15 @@ class LineRoutes {
   }
 
   async acquire(exchange: Exchange): Promise<Answer> {
-    const body = exchange.body as Schemas['AcquireLockRequest'] & { mode?: Mode; limit?: number; count?: number };
+    const body = exchange.body as Schemas['AcquireLockRequest'] & {
+      mode?: Mode;
+      downgradable?: boolean;
+      limit?: number;
+      count?: number;
+    };
     const waitMs = body.waitMs ?? 0;
+    if (body.mode === 'read' && body.downgradable === true)
+      throw new InvalidError('downgradable', true, 'true only with mode write');
     const request: AcquireLine = {
       kind: this.kind,
       mode: body.mode ?? (this.kind === 'semaphore' ? 'shared' : 'exclusive'),
@@ -118,6 +125,7 @@ class LineRoutes {
       keepPlace: body.keepPlace ?? false,
       data: body.data,
       lockDelayMs: body.lockDelayMs,
+      downgradable: body.mode === 'write' && body.downgradable === true,
       receivedAt: exchange.receivedAt,
       hardDeadline: exchange.deadline + waitMs,
       requester: exchange.requester,

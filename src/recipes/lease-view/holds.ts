@@ -9,7 +9,7 @@ import type { BoundClient } from '../../zookeeper/bound.js';
 import type { NodeData } from '../../zookeeper/operations.js';
 import { baseName, parentOf } from '../../zookeeper/paths.js';
 import { readRule } from '../line/permits/agreement.js';
-import { decodeRecord, holdIdOf, sortLine, type ContenderRecord } from '../line/contender.js';
+import { decodeRecord, holdIdOf, isPrepared, sortLine, type ContenderRecord } from '../line/contender.js';
 import type { Coordination } from '../coordination.js';
 import { delayBeside } from '../line/delay/lock-delay.js';
 import { readLineDirectory } from '../line/directory.js';
@@ -129,7 +129,7 @@ async function describeHold(
           zk.deadline,
         )
       : decodeRecord(node.data);
-  if (record === undefined) return undefined;
+  if (record === undefined || isPrepared(record)) return undefined;
   const admitted = index < rule.holding(line);
   const held = admitted && (rule.leads || (record.state === 'granted' && !(await isExcluded())));
   const isUnasked = record.waitUntil !== undefined && record.waitUntil < context.zooKeeperClock.now();

@@ -71,7 +71,7 @@ export async function removeIfAbandoned(
   const overdue = await overdueBy(context, path, deadline);
   if (overdue === undefined || overdue.ms < 0) return false;
   try {
-    await deleteContender(context.control.until(deadline), path, overdue.version);
+    await deleteContender(context.control.until(deadline), path, overdue.version, overdue.downgradable);
     return true;
   } catch (error) {
     if (isReason(error, 'BAD_VERSION')) return false; // its client came back
@@ -88,10 +88,11 @@ async function overdueBy(
   { control, zooKeeperClock: clock }: AbandonedContext,
   path: string,
   deadline: number,
-): Promise<{ ms: number; version: number } | undefined> {
+): Promise<{ ms: number; version: number; downgradable?: boolean | undefined } | undefined> {
   if (!clock.known) return undefined;
   const node = await unless(control.getData(path, deadline), 'NO_NODE');
   const record = node === undefined ? undefined : decodeRecord(node.data);
   if (node === undefined || record?.state !== 'waiting' || record.waitUntil === undefined) return undefined;
-  return { ms: clock.now() - (record.waitUntil + ABANDONED_GRACE_MS), version: node.stat.version };
+  const ms = clock.now() - (record.waitUntil + ABANDONED_GRACE_MS);
+  return { ms, version: node.stat.version, downgradable: record.downgradable };
 }

@@ -189,7 +189,8 @@ function granted(
     : (deadline?: number) => giveBack(context, line.path, place, request, deadline);
   const { path, czxid, record, version } = place;
   const known = { marked: hasMark(record), version, seen };
-  if (request.assign === undefined)
+  // One that may be downgraded is released with its reader's place, which its data tell of.
+  if (request.assign === undefined && record.downgradable !== true)
     context.granted.remember(path, request.lease.leaseId, czxid, line.directory?.removable !== true, known);
   return {
     held: true,

@@ -18,7 +18,7 @@ import type { BoundWriter } from '../../zookeeper/bound.js';
 import { ANY_VERSION, type MultiOperation } from '../../zookeeper/operations.js';
 import { multiWithOptional, OwnedTransaction } from '../../zookeeper/owned-transaction.js';
 import { baseName, parentOf } from '../../zookeeper/paths.js';
-import { latchId, tailNameOf, tailPrefix, type ContenderRecord } from './contender.js';
+import { downgradedNameOf, latchId, tailNameOf, tailPrefix, type ContenderRecord } from './contender.js';
 
 /** To be made in the transaction that makes the candidate, right after it. */
 export function createTail(directory: string, guid: string, record: ContenderRecord): MultiOperation {
@@ -30,15 +30,24 @@ export function createTail(directory: string, guid: string, record: ContenderRec
   };
 }
 
-/** To be done in the transaction that deletes the contender; nothing for any that is no candidate of ours. */
-export function deleteTail(path: string): MultiOperation[] {
-  const tail = tailNameOf(baseName(path));
+/**
+ * To be done in the transaction that deletes the contender; nothing for any that is no candidate of ours, and no writer
+ * with a reader's place behind it (`downgrade.ts`).
+ */
+export function deleteTail(path: string, downgradable?: boolean): MultiOperation[] {
+  const name = baseName(path);
+  const tail = downgradable === true ? downgradedNameOf(name) : tailNameOf(name);
   return tail === undefined ? [] : [{ type: 'delete', path: `${parentOf(path)}/${tail}` }];
 }
 
 /** Deletes a contender, and its tail with it. @throws as a deletion of the node alone would */
-export function deleteContender(zk: BoundWriter, path: string, version: number | undefined): Promise<void> {
-  const tail = deleteTail(path);
+export function deleteContender(
+  zk: BoundWriter,
+  path: string,
+  version: number | undefined,
+  downgradable?: boolean,
+): Promise<void> {
+  const tail = deleteTail(path, downgradable);
   if (tail.length === 0) return zk.remove(path, version);
   const both = new OwnedTransaction<'node' | 'tail'>()
     .add('node', { type: 'delete', path, version: version ?? ANY_VERSION })

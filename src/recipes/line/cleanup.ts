@@ -12,7 +12,15 @@ import type { ControlSession } from '../../zookeeper/control-session.js';
 import { isReason, isTransient } from '../../zookeeper/errors.js';
 import { raiseFence } from '../../zookeeper/lease/fence.js';
 import { deleteContender } from './candidate-tail.js';
-import { decodeRecord, encodeRecord, guidOf, sortLine, withState, type ContenderRecord } from './contender.js';
+import {
+  decodeRecord,
+  downgradedNameOf,
+  encodeRecord,
+  guidOf,
+  sortLine,
+  withState,
+  type ContenderRecord,
+} from './contender.js';
 import { deleteWithMark, hasMark, type HoldNode } from './delay/mark.js';
 
 /** One thing to be done. @returns whether there is nothing left to do */
@@ -95,6 +103,8 @@ export class Cleanup {
       const own = sortLine(await zk.children(directory)).filter(({ name }) => guids.includes(guidOf(name) ?? ''));
       let open = false;
       for (const [i, { name }] of own.entries()) {
+        // A reader's place that is reserved goes, or stays, with its writer.
+        if (name === downgradedNameOf(own[i - 1]?.name ?? '')) continue;
         const left = await leftAt(zk, `${directory}/${name}`, attempt);
         if (left === undefined || left.czxid === heldBefore) continue;
         // Behind another one of the same request it is that one's duplicate.
@@ -155,7 +165,9 @@ export class Cleanup {
 
 /** @returns false when the node is at another version */
 function deleteIfSame(zk: BoundClient, left: Left): Promise<boolean> {
-  const deleting = hasMark(left.record) ? deleteWithMark(zk, left) : deleteContender(zk, left.path, left.version);
+  const deleting = hasMark(left.record)
+    ? deleteWithMark(zk, left, left.record.downgradable)
+    : deleteContender(zk, left.path, left.version, left.record.downgradable);
   return isSame(deleting);
 }
 

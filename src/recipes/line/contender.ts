@@ -75,6 +75,8 @@ export interface ContenderRecord {
   delayMs?: number | undefined;
   /** Candidates of elections: whether the leader has said that it has taken over. */
   candidate?: { acknowledged: boolean } | undefined;
+  /** Of writers: a reader's place was made directly behind this one (`downgrade.ts`). */
+  downgradable?: true | undefined;
   /** One-call acquires: the sealed token, so that the repeated call finds it again. */
   leaseToken?: string | undefined;
   /** One-call acquires: the try that made the lease gave up, and is about to end it. Nobody takes this place over. */
@@ -113,6 +115,7 @@ export function withState(
     data: record.data,
     delayMs: record.delayMs,
     candidate: record.candidate,
+    downgradable: record.downgradable,
     leaseToken: record.leaseToken,
     waitUntil,
     grantedAt,
@@ -161,6 +164,19 @@ export function tailNameOf(name: string): string | undefined {
   const sequence = parseSequence(name);
   if (guid === undefined || prefix !== 'latch-' || sequence === undefined || !isOwnName(name)) return undefined;
   return tailPrefix(guid) + formatSequence(Math.min(sequence + 1, LAST_SEQUENCE));
+}
+
+/** The reader's place of a writer that may downgrade: it was given the next number. @returns undefined for others */
+export function downgradedNameOf(name: string): string | undefined {
+  const [, guid, prefix] = OWN_NAME.exec(name) ?? [];
+  const sequence = parseSequence(name);
+  if (guid === undefined || prefix !== '__WRIT__' || sequence === undefined || !isOwnName(name)) return undefined;
+  return nodePrefix(guid, '__READ__') + formatSequence(Math.min(sequence + 1, LAST_SEQUENCE));
+}
+
+/** Whether the record is of such a place, which stands for nothing while its writer has not downgraded. */
+export function isPrepared({ state, waitUntil }: Pick<ContenderRecord, 'state' | 'waitUntil'>): boolean {
+  return state === 'waiting' && waitUntil === 0;
 }
 
 /** Where the sequence number begins in the names that nearly all lines are of: `_c_<guid>-lock-<ten digits>`. */

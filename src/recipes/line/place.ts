@@ -125,7 +125,9 @@ export class Place {
       const zk = this.#control.groupCommit.until(deadline);
       // May be done twice: what is gone already is gone.
       await retrying(deadline, () =>
-        hasMark(this.record) ? deleteWithMark(zk, this) : deleteContender(zk, this.path, this.version),
+        hasMark(this.record)
+          ? deleteWithMark(zk, this, this.record.downgradable)
+          : deleteContender(zk, this.path, this.version, this.record.downgradable),
       );
       return 'gone';
     } catch (error) {

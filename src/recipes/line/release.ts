@@ -35,6 +35,7 @@ import { deleteContender, deleteTail } from './candidate-tail.js';
 import {
   contenderOf,
   decodeHoldId,
+  decodeRecord,
   encodeRecord,
   guidOf,
   parseContender,
@@ -65,6 +66,8 @@ interface Removal {
   known: GrantedHold | undefined;
   /** The czxid of a hold that has a mark. */
   marked: number | undefined;
+  /** Whether a reader's place stands behind it. */
+  downgradable?: boolean | undefined;
   /** At which it is deleted. */
   version: number;
 }
@@ -192,7 +195,10 @@ class Releasing {
       const { czxid, version } = node.stat;
       const known = this.#context.granted.find(path, this.#request.lease.leaseId, czxid);
       const marked = (await delayOf(zk, path, node)) > 0 ? czxid : undefined;
-      const deleting = this.#delete(zk, { contender, known, marked, version }).then((wasThere) => ({ wasThere }));
+      const downgradable = decodeRecord(node.data)?.downgradable;
+      const deleting = this.#delete(zk, { contender, known, marked, version, downgradable }).then((wasThere) => ({
+        wasThere,
+      }));
       const done = await unless(deleting, 'BAD_VERSION');
       if (done !== undefined) return done.wasThere;
     }
@@ -221,11 +227,11 @@ class Releasing {
     return released;
   }
 
-  async #deleteAlone(zk: BoundWriter, { contender, marked, version }: Removal): Promise<boolean> {
+  async #deleteAlone(zk: BoundWriter, { contender, marked, version, downgradable }: Removal): Promise<boolean> {
     const path = this.#path(contender);
     try {
-      if (marked === undefined) await deleteContender(zk, path, version);
-      else await deleteWithMark(zk, { path, czxid: marked, version });
+      if (marked === undefined) await deleteContender(zk, path, version, downgradable);
+      else await deleteWithMark(zk, { path, czxid: marked, version }, downgradable);
       return true;
     } catch (error) {
       if (isReason(error, 'NO_NODE')) return false;

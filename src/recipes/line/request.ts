@@ -27,6 +27,8 @@ export interface AcquireLine {
   data: unknown;
   /** For how long nobody is granted what the hold excludes, if it is lost; of locks and read-write locks. */
   lockDelayMs?: number | undefined;
+  /** Of writers; see `JoinRequest`. */
+  downgradable?: boolean | undefined;
   /** Of locks: the place is to outlive its lease. See `JoinRequest`. */
   reservation?: JoinRequest['reservation'];
   /** Of pools. See `AcquireRequest`. */
@@ -68,6 +70,7 @@ export function acquireLine(context: Coordination, lease: Lease, request: Acquir
     guids: { own, shared, create: 'own' },
     leaseToken: undefined,
     reservation: request.reservation,
+    downgradable: request.downgradable,
     endLease: undefined,
     assign: request.assign,
     receivedAt: request.receivedAt,

@@ -32,16 +32,23 @@ export const WORN_FROM = 2 ** 30;
 export const PLACES_END = 2 ** 31 - 2 ** 20;
 
 /**
+ * @param downgradable whether a reader's place stands behind `place`, which goes too
  * @param place goes with it; none only where nobody else renews this directory
  * @returns whether the numbers begin at 0 again; false, and nothing is done, when somebody else stands in it, the place
  *   is gone, or the directory was written to
  */
-export async function renewDirectory(zk: BoundClient, path: string, place?: string): Promise<boolean> {
+export async function renewDirectory(
+  zk: BoundClient,
+  path: string,
+  place?: string,
+  downgradable?: boolean,
+): Promise<boolean> {
   const node = await zk.find(path);
   if (node === undefined) return true;
   const line = readLineDirectory(node.stat);
   try {
-    const giveUp: MultiOperation[] = place === undefined ? [] : [{ type: 'delete', path: place }, ...deleteTail(place)];
+    const giveUp: MultiOperation[] =
+      place === undefined ? [] : [{ type: 'delete', path: place }, ...deleteTail(place, downgradable)];
     await zk.multi([
       ...giveUp,
       { type: 'delete', path, version: node.stat.version },

@@ -11,8 +11,9 @@
  * Layout:  <root>/ns/<namespace>/rwlocks/<name>/_c_<guid>-__READ__<sequence>, or -__WRIT__<sequence>   ephemeral
  * Source:  ZooKeeper recipes, "Shared Locks"; Curator's InterProcessReadWriteLock (names).
  *
- * One lease has one mode per requestId: there is no upgrade and no downgrade. Two readers that both want to write would
- * wait for each other for ever (kazoo #649); release, and acquire again.
+ * One lease has one mode per requestId. There is no upgrade: two readers that both want to write would wait for each
+ * other for ever (kazoo #649); release, and acquire again. A writer that has said so beforehand may downgrade
+ * (`line/join/downgrade.ts`).
  */
 import type { Lease } from '../../leases/lease.js';
 import type { Granted, NotGranted } from '../line/acquire.js';

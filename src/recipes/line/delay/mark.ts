@@ -10,6 +10,7 @@ import { isReason } from '../../../zookeeper/errors.js';
 import { ANY_VERSION, type MultiOperation, type NodeData } from '../../../zookeeper/operations.js';
 import { multiWithOptional, OwnedTransaction } from '../../../zookeeper/owned-transaction.js';
 import { baseName, parentOf } from '../../../zookeeper/paths.js';
+import { deleteTail } from '../candidate-tail.js';
 import { decodeRecord, isOwnName, ownHoldId, type ContenderRecord } from '../contender.js';
 
 /** The node of a hold, in this incarnation. */
@@ -76,11 +77,15 @@ export async function delayOf(
   }
 }
 
-/** Deletes a hold and its mark in one transaction. @throws as a deletion of the node alone would */
-export function deleteWithMark(zk: BoundWriter, hold: HoldNode): Promise<void> {
+/**
+ * Deletes a hold and its mark in one transaction.
+ * @param downgradable whether a reader's place stands behind it, which goes too
+ * @throws as a deletion of the node alone would
+ */
+export function deleteWithMark(zk: BoundWriter, hold: HoldNode, downgradable?: boolean): Promise<void> {
   const both = new OwnedTransaction<'node' | 'mark'>()
     .add('node', { type: 'delete', path: hold.path, version: hold.version ?? ANY_VERSION })
-    .add('mark', deleteMark(hold));
-  // Somebody may have removed marks by hand; the hold is released all the same.
+    .add('mark', deleteMark(hold), ...deleteTail(hold.path, downgradable));
+  // Somebody may have removed these by hand; the hold is released all the same.
   return multiWithOptional(zk, both, 'mark');
 }

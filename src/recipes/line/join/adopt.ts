@@ -13,6 +13,7 @@ import { deleteTail } from '../candidate-tail.js';
 import { decodeRecord, encodeRecord, prefixOf, withState, type Contender, type ContenderRecord } from '../contender.js';
 import { delayOf } from '../delay/mark.js';
 import { isOverwritten, recordForeignRevoke } from '../revocation/foreign.js';
+import { downgrade, readerBehind, removeOrphan } from './downgrade.js';
 import { LOOK_AGAIN, type Joining, type LookAgain } from './joining.js';
 import type { Joined } from './request.js';
 
@@ -39,10 +40,15 @@ export async function adopt(
   // Of several with the last number nobody knows which was first.
   if (mine.sequence === LAST_SEQUENCE) return joining.giveUpWorn(joining.pathOf(mine));
   const { mode, name, permits } = request;
+  if (await removeOrphan(joining, mine)) return LOOK_AGAIN;
+  const downgraded = mode === 'read' ? await downgrade(joining, listed, own) : undefined;
+  if (downgraded === LOOK_AGAIN) return LOOK_AGAIN;
   if (!mine.name.includes(`-${prefixOf(line.kind, mode, permits?.count)}`)) {
     // Mine was made before the listing was known; whatever the caller wants kept, it is not this.
     if (!(await removeDuplicates(joining, own))) return LOOK_AGAIN;
     trace.wrote = false;
+    if (downgraded === 'asked-back')
+      throw new StandingConflictError(`The write hold of "${name}" is asked for: release it, it cannot be downgraded.`);
     throw new StandingConflictError(
       `"${name}" is held, or waited for, ${permits === undefined ? 'in another mode' : 'with another count'} under this requestId.`,
     );
@@ -60,7 +66,9 @@ export async function adopt(
     const stat = await joining.session.setData(path, encodeRecord(record), node.stat.version, request.hardDeadline);
     trace.wrote = true;
     line.waiters.get(mine.name)?.supersede();
-    await removeDuplicates(joining, own);
+    const removed = await removeDuplicates(joining, own);
+    // It may have been downgraded since: then the duplicate must not stay.
+    if (!removed && record.downgradable === true) return LOOK_AGAIN;
     return joining.placed(joining.placeAt(mine, stat, record), first || granted, undefined, alreadyHeld);
   } catch (error) {
     if (isReason(error, 'NO_NODE', 'BAD_VERSION')) return LOOK_AGAIN;
@@ -108,6 +116,8 @@ async function adopted(joining: Joining, { path, node, before, first, granted }:
     delayMs: delayMs === 0 ? undefined : delayMs,
     data: leads ? before.data : (asked ?? before?.data),
     candidate: before?.candidate ?? record.candidate,
+    // As it was made: whether there is a reader's place behind it.
+    downgradable: before === undefined ? record.downgradable : before.downgradable,
     leaseToken: record.leaseToken ?? before?.leaseToken,
     // What another try has turned into a reservation by now stays one.
     reservation: before?.reservation ?? record.reservation,
@@ -140,7 +150,9 @@ async function isFirst(
 export async function removeDuplicates(joining: Joining, own: readonly Contender[]): Promise<boolean> {
   const kept = joining.pathOf(own[0] as Contender);
   let all = true;
+  const reader = await readerBehind(joining, own);
   for (const duplicate of own.slice(1)) {
+    if (duplicate === reader) continue;
     const path = joining.pathOf(duplicate);
     const removal = new OwnedTransaction<'node' | 'tail'>()
       .add('node', { type: 'check', path: kept }, { type: 'delete', path })

@@ -16,6 +16,8 @@ import { createTail } from '../candidate-tail.js';
 import { encodeRecord, nodePrefix, prefixOf, type ContenderRecord } from '../contender.js';
 import { ownDirectory } from '../directory.js';
 import { encodeAgreement } from '../permits/agreement.js';
+import type { Line } from '../line.js';
+import { createReader } from './downgrade.js';
 import { LOOK_AGAIN, type Joining, type LookAgain } from './joining.js';
 
 export interface CreatedNode {
@@ -24,7 +26,7 @@ export interface CreatedNode {
   directory: Stat | undefined;
 }
 
-/** A node to be made, and what has to be made with it: the tail of a candidate. */
+/** A node to be made, and what has to be made with it: the tail of a candidate, the reader's place of a writer. */
 interface NewNode {
   path: string;
   data: Buffer;
@@ -50,7 +52,7 @@ export async function createNode(joining: Joining, record: ContenderRecord): Pro
     path: `${line.path}/${nodePrefix(guid, prefixOf(line.kind, mode, permits?.count))}`,
     data: encodeRecord(record),
     mode: request.reservation === undefined ? 'ephemeral-sequential' : 'persistent-sequential',
-    tail: line.kind === 'election' ? [createTail(line.path, guid, record)] : [],
+    tail: tailOf(line, guid, record),
   };
   let directory: NewDirectory | undefined;
   for (;;) {
@@ -74,6 +76,11 @@ export async function createNode(joining: Joining, record: ContenderRecord): Pro
     const created = await createWithDirectory(joining, node, directory);
     if (created !== undefined) return created;
   }
+}
+
+function tailOf({ kind, path }: Line, guid: string, record: ContenderRecord): MultiOperation[] {
+  if (kind === 'election') return [createTail(path, guid, record)];
+  return record.downgradable === true ? [createReader(path, guid, record)] : [];
 }
 
 /**

@@ -62,6 +62,7 @@ export class Joining {
       data: request.data,
       delayMs: lockDelayMs > 0 ? lockDelayMs : undefined,
       candidate: line.kind === 'election' ? { acknowledged: false } : undefined,
+      downgradable: request.downgradable === true ? true : undefined,
       leaseToken: request.leaseToken,
       waitUntil: undefined,
       grantedAt: undefined,
@@ -138,8 +139,8 @@ export class Joining {
   async giveUpWorn(path: string): Promise<LookAgain> {
     const { name, hardDeadline } = this.request;
     const zk = this.session.until(hardDeadline);
-    const renewed = await renewDirectory(zk, this.line.path, path);
-    if (!renewed) await unless(deleteContender(zk, path, undefined), 'NO_NODE');
+    const renewed = await renewDirectory(zk, this.line.path, path, this.record.downgradable);
+    if (!renewed) await unless(deleteContender(zk, path, undefined, this.record.downgradable), 'NO_NODE');
     this.trace.wrote = false;
     if (renewed) return LOOK_AGAIN;
     const [, listed] = await Promise.all([zk.sync(path), this.list()]);

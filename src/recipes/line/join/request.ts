@@ -24,6 +24,8 @@ export interface JoinRequest {
   leaseToken?: string | undefined;
   /** The place is to outlive the lease's session: it is made persistent. */
   reservation?: ReservedPlace | undefined;
+  /** Of writers: make a reader's place as well, which the hold can be turned into (`downgrade.ts`). */
+  downgradable?: boolean | undefined;
   /** 0, and no `keepPlace`: the caller wants a place only where it is free. */
   waitMs: number;
   /** The place stays in line if no answer can be given. */

@@ -47,7 +47,7 @@ export async function breakIfDue(
     const off = record.successor !== undefined && (await zk.exists(record.successor)) === undefined;
     const breaks = stands && !off;
     const delayMs = breaks ? await delayOf(zk, record.path, hold) : 0;
-    const tail = breaks ? await tailThere(zk, record.path) : [];
+    const tail = breaks ? await tailThere(zk, record.path, decodeRecord(hold.data)?.downgradable) : [];
     const reservation = breaks ? await reservationThere(zk, layout, record.namespace, hold) : [];
     try {
       const broken = encodeRevocation({ ...record, state: 'broken' });
@@ -77,9 +77,9 @@ export async function breakIfDue(
   return 0;
 }
 
-/** What is deleted with a candidate: its tail, unless somebody has removed it by hand. */
-export async function tailThere(zk: BoundClient, path: string): Promise<MultiOperation[]> {
-  const operations = deleteTail(path);
+/** What is deleted with a contender, unless somebody has removed it by hand. See `deleteTail`. */
+export async function tailThere(zk: BoundClient, path: string, downgradable?: boolean): Promise<MultiOperation[]> {
+  const operations = deleteTail(path, downgradable);
   const there = await Promise.all(operations.map((tail) => zk.exists(tail.path)));
   return operations.filter((_, i) => there[i] !== undefined);
 }
