@@ -29,7 +29,8 @@ export function DrainMember({ pool: { name }, member: { id, drain = false }, hol
         <p>
           The member <code>{id}</code> of the pool <code>{name}</code> in namespace <code>{namespace}</code>{' '}
           {drain ? 'is given to those who ask again.' : 'is given to nobody any more.'}
-          {drain || holder === undefined ? '' : ` ${fullNameOf(holder)} keeps it until that hold ends.`}
+          {drain || holder === undefined ? '' : ` ${fullNameOf(holder)} keeps it until that hold ends.`} The pool is
+          written with its members as they are read just before; a change that another makes between is undone.
         </p>
       )}
       act={async () => {
@@ -41,7 +42,8 @@ export function DrainMember({ pool: { name }, member: { id, drain = false }, hol
 }
 
 /**
- * With the members that there are now: the pool may have been written since it was shown.
+ * With the members that there are now: the pool may have been written since it was shown. A pool has no condition for
+ * its writes (its ETag changes with each hold), so the dialog says what may be undone.
  * @returns false: it no longer lists that member, and nothing is written
  */
 async function write(name: string, id: string, drain: boolean): Promise<boolean> {
