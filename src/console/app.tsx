@@ -15,6 +15,7 @@ import { GroupsView } from './views/groups.js';
 import { LeasesView } from './views/leases.js';
 import { LinesView } from './views/lines.js';
 import { OverviewView } from './views/overview.js';
+import { PoolsView } from './views/pools.js';
 import { QueuesView } from './views/queues.js';
 import { RunsView } from './views/runs.js';
 import { SchedulesView } from './views/schedules.js';
@@ -23,6 +24,7 @@ import { TransactionsView } from './views/transactions.js';
 const SHOWN: Readonly<Record<View, () => JSX.Element>> = {
   overview: OverviewView,
   lines: LinesView,
+  pools: PoolsView,
   leases: LeasesView,
   queues: QueuesView,
   config: ConfigView,

@@ -33,6 +33,7 @@ const open = (principal: string, at: string, size = NARROW): Promise<Console> =>
 it.each([
   ['queues/queue/orders', 'queue', 'There is no such queue.'],
   ['config/config/app%2Ffeature-flags', 'config', 'There is no such key.'],
+  ['pools/pool/phones', 'pool', 'There is no such pool.'],
   ['barriers/barrier/release', 'barrier', 'It is not raised.'],
   ['counters/counter/orders', 'counter', 'There is no such counter: it counts as 0.'],
   ['groups/group/workers', 'group', 'Nobody is in it.'],

@@ -119,6 +119,17 @@ const CASES: readonly Case[] = [
     },
   },
   {
+    what: 'lets a member of a pool be given again',
+    at: () => 'pools/pool/phones',
+    button: 'Undrain…',
+    confirm: 'Undrain member',
+    said: ['iphone-3', 'phones'],
+    isDone: async () => {
+      const shown = (await admin.expect(200, 'GET', '/v1/pools/phones')) as { members: { drain?: boolean }[] };
+      return shown.members.every(({ drain }) => drain !== true);
+    },
+  },
+  {
     what: 'pauses a schedule',
     at: () => 'schedules/schedule/new-year',
     button: 'Pause…',

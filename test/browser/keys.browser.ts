@@ -179,7 +179,7 @@ it('shows what a narrow key may read, and which scope is missing for the rest', 
   await tab.page.getByText('It lacks the scope “admin” on leases.').waitFor();
 });
 
-it.each(['config', 'queue', 'counter', 'group', 'barrier', 'run', 'schedule'])(
+it.each(['config', 'queue', 'counter', 'group', 'barrier', 'run', 'schedule', 'pool'])(
   'does not say that a %s is absent that the key may not read',
   async (kind) => {
     const view = kind === 'config' ? kind : `${kind}s`;

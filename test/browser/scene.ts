@@ -38,6 +38,9 @@ export async function setScene(client: Client): Promise<Scene> {
     body: MARKUP,
     headers: { 'content-type': 'text/plain' },
   });
+  await putPhones(client, 201, false);
+  await client.expect(200, 'POST', '/v1/pools/phones/acquire', { body: {}, leaseToken });
+  await putPhones(client, 200, true);
   await runReport(client, leaseToken);
   await client.expect(201, 'PUT', '/v1/schedules/new-year', {
     body: { cron: '0 3 1 1 *', timeZone: 'Europe/Berlin', to: { queue: 'reports', body: MARKUP }, misfire: 'once' },
@@ -64,6 +67,12 @@ export async function setScene(client: Client): Promise<Scene> {
 async function waitFor(client: Client, lease: LeaseHandle, signal: AbortSignal): Promise<void> {
   const body = { waitMs: WAIT_MS, keepPlace: true, requestId: 'scene' };
   while (!signal.aborted) await client.acquire('backup', lease, body, { signal }).catch(() => undefined);
+}
+
+/** A member that drains and one that is free. */
+async function putPhones(client: Client, status: number, drain: boolean): Promise<void> {
+  const members = [{ id: 'iphone-3', drain }, { id: 'pixel-8' }];
+  await client.expect(status, 'PUT', '/v1/pools/phones', { body: { members } });
 }
 
 /** One occurrence is done, one has failed, one runs. */

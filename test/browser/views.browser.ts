@@ -47,6 +47,8 @@ const views = (): (readonly [at: string, ...texts: string[]])[] => [
   ['barriers/barrier/release', 'raised', 'Lift'],
   ['barriers/double-barrier/shuffle', 'waits'],
   ['counters/counter/orders', '41,712'],
+  ['pools', 'phones'],
+  ['pools/pool/phones', 'iphone-3', 'draining', 'nightly-backup', 'pixel-8', 'free', 'Undrain', 'Delete'],
   ['runs', 'report', 'running'],
   ['runs/run/report', 'failed', '2026-01-02', '2026-01-03', 'nightly-backup', '1 of 1', MARKUP, 'Forget'],
   ['schedules', 'new-year', 'active'],

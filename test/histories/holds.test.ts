@@ -145,6 +145,30 @@ describe('a member of a pool', () => {
   });
 });
 
+describe('a member of a pool that was lost', () => {
+  const lost = (until: number): Told =>
+    told()
+      .lease('a', 0, 40)
+      .acquire('a', 2, 5, 10, { members: ['0'] })
+      .lease('b', 150)
+      .acquire('b', 151, until, 11, { members: ['0'] });
+
+  it('is given to nobody before its quarantine has passed', () => {
+    // The lease of a stands until 140.
+    const rules = { limit: 2, quarantineMs: 50 };
+    expect(lost(190).complaints(rules)).toEqual([]);
+    expect(lost(189).complaints(rules)).toEqual(['b#1 was given member 0 early, which a#1 had lost']);
+    expect(lost(189).complaints(2)).toEqual([]);
+  });
+
+  it('was not lost when its client asked to release it, or to end its lease', () => {
+    const rules = { limit: 2, quarantineMs: 50 };
+    expect(lost(189).release('a', 20, 25).complaints(rules)).toEqual([]);
+    const left = lost(189).add('a', 45, 50, { do: 'lease-left', lease: 'a' }, { ok: true });
+    expect(left.complaints(rules)).toEqual([]);
+  });
+});
+
 describe('a token', () => {
   it('is not lower than one that was told before it was asked for', () => {
     const history = (second: number): string[] =>

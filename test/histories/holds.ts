@@ -5,6 +5,7 @@
  *   grant until it asks to release, its lease may have ended by its own clock (its last answered heartbeat was sent
  *   `ttlMs` ago), or it is told that it is lost.
  * - Of a pool, nobody is given a member that somebody else believes to hold.
+ * - A member that was lost is given to nobody before its quarantine has passed.
  * - A token is higher than all tokens of holds that it excludes and that were told before it was asked for; and none is
  *   given twice.
  * - Whoever looks sees those that hold.
@@ -51,6 +52,8 @@ interface Hold {
   readonly told: number;
   /** Not after `told` when it may not even then be believed. */
   readonly believedUntil: number;
+  /** Its client neither asked to release it nor to end its lease. */
+  readonly isLost: boolean;
 }
 
 export interface HoldRules {
@@ -58,11 +61,13 @@ export interface HoldRules {
   readonly limit: number;
   /** Who is first leads, and is seen to, before it knows that: it may be told that it waited in vain all the same. */
   readonly leadsUntold?: boolean;
+  /** Of a pool: for so long a member that was lost is given to nobody. */
+  readonly quarantineMs?: number;
 }
 
 export function holdComplaints(
   operations: readonly LineOperation[],
-  { limit, leadsUntold = false }: HoldRules,
+  { limit, leadsUntold = false, quarantineMs = 0 }: HoldRules,
   circumstances: Circumstances = {},
 ): string[] {
   const leases = LeaseLife.of(operations, circumstances.touchLagMs);
@@ -82,9 +87,10 @@ export function holdComplaints(
     ...tokensGivenTwice(holds),
     ...overlappingBeliefs(holds, limit),
     ...membersHeldTwice(holds),
+    ...membersGivenEarly(holds, quarantineMs),
     ...(limit === 1 ? tokensOutOfOrder(holds) : []),
     ...notShown(holds, looks),
-    ...(circumstances.disturbed === undefined ? [] : waitedInVain(own, leases, circumstances.disturbed)),
+    ...(circumstances.disturbed === undefined ? [] : waitedInVain(own, leases, circumstances.disturbed, quarantineMs)),
     ...stuckInTheEnd(own),
     ...complaints(
       holdsModel(limit),
@@ -125,6 +131,7 @@ function holdsOf(operations: readonly HoldOperation[], leases: ReadonlyMap<strin
     );
     const [first] = grants.sort((a, b) => a.told - b.told);
     if (first === undefined) continue;
+    const lease = leases.get(leaseOf(by));
     const released = Math.min(...ofOne.filter(({ input }) => input.do === 'release').map(({ begin }) => begin));
     found.push({
       by,
@@ -136,7 +143,8 @@ function holdsOf(operations: readonly HoldOperation[], leases: ReadonlyMap<strin
       members: first.members,
       tokens: new Set(grants.map(({ token }) => token)),
       told: first.told,
-      believedUntil: Math.min(released, leases.get(leaseOf(by))?.believedFrom(first.told) ?? Infinity),
+      believedUntil: Math.min(released, lease?.believedFrom(first.told) ?? Infinity),
+      isLost: released === Infinity && lease?.isLeft === false,
     });
   }
   return found;
@@ -190,6 +198,22 @@ function membersHeldTwice(holds: readonly Hold[]): string[] {
           .map((member) => `${hold.by} was given member ${member}, which ${by} believed to hold`),
       ),
   );
+}
+
+/** A lease stands for as long as its client may believe in it, so nobody has found the loss before. */
+function membersGivenEarly(holds: readonly Hold[], quarantineMs: number): string[] {
+  if (quarantineMs === 0) return [];
+  return holds
+    .filter(({ isLost }) => isLost)
+    .flatMap((lost) =>
+      holds
+        .filter(({ token, told }) => token > lost.token && told < lost.believedUntil + quarantineMs)
+        .flatMap(({ by, members }) =>
+          members
+            .filter((member) => lost.members.includes(member))
+            .map((member) => `${by} was given member ${member} early, which ${lost.by} had lost`),
+        ),
+    );
 }
 
 function tokensOutOfOrder(holds: readonly Hold[]): string[] {

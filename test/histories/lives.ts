@@ -96,6 +96,11 @@ export class LeaseLife {
     return Math.min(until, this.#over);
   }
 
+  /** Whether its client asked to end it: then what it held was not lost. */
+  get isLeft(): boolean {
+    return this.#left !== undefined;
+  }
+
   /** By when it has ended, if nothing was disturbed since. */
   get goneBy(): number {
     return Math.min(this.#left?.end ?? Infinity, this.#used + this.#ttlMs + LATE_MS);

@@ -3,7 +3,8 @@
  *
  * A refused wait is compared with all others who can have held meanwhile: who was told of a grant, from a moment before
  * that on, and who asked and was told nothing, from then on; until a release was answered or the lease has ended. Where
- * none of them can have held for long, and nothing was disturbed, whoever stood in line should have been granted.
+ * none of them can have held for long, and nothing was disturbed, whoever stood in line should have been granted. A
+ * lost member of a pool rests from when it is found, which may be at the very request that waits.
  */
 import { leaseOf, type HoldInput, type HoldOutput } from './holds-model.js';
 import type { Operation } from './linearizable.js';
@@ -25,19 +26,20 @@ export function waitedInVain(
   operations: readonly HoldOperation[],
   leases: ReadonlyMap<string, LeaseLife>,
   disturbed: readonly Span[],
+  quarantineMs = 0,
 ): string[] {
   const byHold = new Map<string, HoldOperation[]>();
   for (const operation of operations)
     if ('by' in operation.input) byHold.set(operation.input.by, [...(byHold.get(operation.input.by) ?? []), operation]);
   const spans = [...byHold].flatMap(([by, ofOne]) => {
     const span = mayHold(ofOne, leases.get(leaseOf(by)));
-    return span === undefined ? [] : [{ by, ...span }];
+    return span === undefined ? [] : [{ by, begin: span.begin, end: span.end + quarantineMs }];
   });
   return operations.flatMap(({ client, begin, end, input, output }) => {
     if (input.do !== 'acquire' || output === undefined || !('refused' in output)) return [];
     if ((input.waitMs ?? 0) < IN_VAIN_MS) return [];
     const others = spans.filter(({ by }) => by !== input.by);
-    const gap = longestGap({ begin: begin + UNDER_WAY_MS, end }, [...others, ...disturbed]);
+    const gap = longestGap({ begin: begin + UNDER_WAY_MS + quarantineMs, end }, [...others, ...disturbed]);
     if (gap.end - gap.begin < IN_VAIN_MS) return [];
     return [
       `${client} waited as ${input.by} from ${begin.toFixed(1)} to ${end.toFixed(1)} and was refused, ` +

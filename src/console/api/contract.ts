@@ -12,6 +12,7 @@ export const LISTS = {
   lock: 'locks',
   rwlock: 'rwlocks',
   semaphore: 'semaphores',
+  pool: 'pools',
   election: 'elections',
   queue: 'queues',
   config: 'config',
@@ -32,6 +33,7 @@ export const TITLES: Readonly<Record<string, string>> = {
   lock: 'Lock',
   rwlock: 'Read-write lock',
   semaphore: 'Semaphore',
+  pool: 'Pool',
   election: 'Election',
   queue: 'Queue',
   config: 'Key',
@@ -63,6 +65,7 @@ export interface States {
   lock: HeldState;
   rwlock: HeldState;
   semaphore: HeldState;
+  pool: Schemas['Pool'];
   election: ElectionState;
   queue: Schemas['Queue'];
   config: Schemas['ConfigKeySummary'];

@@ -7,6 +7,7 @@ import { number } from '../words/quantity.js';
 
 const COUNTED: Partial<Record<View, readonly Kind[]>> = {
   lines: ['lock', 'rwlock', 'semaphore', 'election'],
+  pools: ['pool'],
   queues: ['queue'],
   config: ['config'],
   groups: ['group'],

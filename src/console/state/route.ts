@@ -4,6 +4,7 @@ import { computed, signal } from '@preact/signals';
 export const VIEWS = {
   overview: 'Overview',
   lines: 'Lines',
+  pools: 'Pools',
   leases: 'Leases',
   queues: 'Queues',
   config: 'Configuration',
@@ -35,6 +36,7 @@ const VIEW_OF: Readonly<Record<string, View>> = {
   rwlock: 'lines',
   semaphore: 'lines',
   election: 'lines',
+  pool: 'pools',
   lease: 'leases',
   queue: 'queues',
   config: 'config',

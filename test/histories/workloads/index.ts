@@ -9,7 +9,7 @@ import { election } from './election.js';
 import { group } from './group.js';
 import { lock } from './lock.js';
 import { messages } from './messages.js';
-import { pool } from './pool.js';
+import { pool, restingPool } from './pool.js';
 import { queue } from './queue.js';
 import { reservation } from './reservation.js';
 import { run } from './run.js';
@@ -26,6 +26,7 @@ export const workloads: Readonly<Record<string, Workload<unknown, unknown>>> = {
   rwlock,
   semaphore,
   pool,
+  'resting-pool': restingPool,
   election,
   queue,
   claims,

@@ -43,6 +43,8 @@ export interface LineKind {
   readonly leadsUntold?: boolean;
   /** Where somebody has to say first what there is: what is put. Such things have no tokens to check. */
   readonly definition?: Record<string, unknown>;
+  /** See `HoldRules`. */
+  readonly quarantineMs?: number;
   readonly acquire: 'acquire' | 'campaign';
   readonly release: 'release' | 'resign';
   /** In answers and in releases. */

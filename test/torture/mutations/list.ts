@@ -235,6 +235,19 @@ export const MUTATIONS: readonly Mutation[] = [
     faults: 'kill-replica',
     kinds: 'pool',
   },
+  {
+    name: 'lost-member-given-at-once',
+    sentence: 'A member that was lost is given out as one that was released, without its quarantine (C64).',
+    edits: [
+      {
+        file: 'recipes/pool/assign.ts',
+        find: `() => quarantineMs > 0);`,
+        replace: `() => quarantineMs < 0);`,
+      },
+    ],
+    faults: 'kill-replica',
+    kinds: 'resting-pool',
+  },
 ];
 
 /**
