@@ -85,7 +85,12 @@ export async function moveOut(
       header: { ...header, e: enqueuedAt, n: deliveries, p: priority, u: claim.expiresAt },
       body,
     });
-    moved = await pushDelayed(queue, { data, priority, dueAt, conditions: removal() }, refused, awaited);
+    moved = await pushDelayed(
+      queue,
+      { data, priority, dueAt, group: undefined, conditions: removal() },
+      refused,
+      awaited,
+    );
   }
   return moved ? 'done' : 'lost';
 }
