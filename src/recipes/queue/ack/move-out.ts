@@ -85,20 +85,20 @@ export async function moveOut(
       header: { ...header, e: enqueuedAt, n: deliveries, p: priority, u: claim.expiresAt },
       body,
     });
-    moved = await pushDelayed(
-      queue,
-      { data, priority, dueAt, group: undefined, conditions: removal() },
-      refused,
-      awaited,
-    );
+    moved = await pushDelayed(queue, { data, priority, dueAt, conditions: removal() }, refused, awaited);
   }
   return moved ? 'done' : 'lost';
 }
 
 /** @param arrival its conditions take it away from where it is */
-async function pushDelayed(queue: Queue, arrival: Arrival, refused: Refused, awaited: Awaited): Promise<boolean> {
+async function pushDelayed(
+  queue: Queue,
+  arrival: Omit<Arrival, 'group'>,
+  refused: Refused,
+  awaited: Awaited,
+): Promise<boolean> {
   try {
-    return await relocate(queue.lane, arrival, refused, awaited);
+    return await relocate(queue.lane, { ...arrival, group: undefined }, refused, awaited);
   } catch (error) {
     if (error instanceof QueueGoneError) return false;
     throw error;
