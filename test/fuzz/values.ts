@@ -29,6 +29,9 @@ const USUAL: Record<string, [number, number]> = {
   waitMs: [0, 100],
 };
 
+/** So few that messages of one queue meet in a group. */
+const GROUPS = ['a', 'b', 'c'];
+
 /** A value that keeps the schema; `member` is the name it is sent under. */
 export function keeping(schema: Schema, member: string, chance: Chance, memory: Memory): unknown {
   const known = chance.percent(60) ? memory.recall(member, chance) : undefined;
@@ -47,7 +50,7 @@ function drawn(schema: Schema & Bounds, member: string, chance: Chance, memory: 
     case 'array':
       return array(schema, member, chance, memory);
     case 'string':
-      return string(schema, chance);
+      return member === 'group' && chance.percent(80) ? chance.pick(GROUPS) : string(schema, chance);
     case 'integer':
       return integer(schema, member, chance);
     case 'boolean':

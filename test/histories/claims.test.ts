@@ -3,7 +3,13 @@
  * thing that can be.
  */
 import { describe, expect, it } from 'vitest';
-import { claimComplaints, type ClaimInput, type ClaimOperation, type ClaimOutput } from './claims.js';
+import {
+  claimComplaints,
+  groupedComplaints,
+  type ClaimInput,
+  type ClaimOperation,
+  type ClaimOutput,
+} from './claims.js';
 
 const TTL_MS = 100;
 
@@ -118,5 +124,33 @@ describe('a claim', () => {
       .claim('b', 104, 105, '1', 2)
       .ack('a', 110, 111, '1', 'done');
     expect(late.complaints()).toEqual(['a acknowledged 1 by a claim that was not the last: b had claimed it since']);
+  });
+});
+
+describe('a group', () => {
+  const two = (): Told => told().lease('a', 0).push(0, 1, 'x:1').push(2, 3, 'y:1', 'x:2');
+
+  it('goes on when what is before is acknowledged, and holds no other one up', () => {
+    const right = two()
+      .claim('a', 4, 5, 'x:1')
+      .claim('a', 6, 7, 'y:1')
+      .ack('a', 8, 9, 'x:1', 'done')
+      .claim('a', 9, 10, 'x:2')
+      .ack('a', 11, 12, 'x:2', 'done')
+      .ack('a', 11, 12, 'y:1', 'done');
+    expect(groupedComplaints(right.operations, { touchLagMs: 0 })).toEqual([]);
+  });
+
+  it('does not go on before', () => {
+    const wrong = two()
+      .claim('a', 4, 5, 'x:1')
+      .claim('a', 6, 7, 'x:2')
+      .claim('a', 6, 7, 'y:1')
+      .ack('a', 8, 9, 'x:1', 'done')
+      .ack('a', 11, 12, 'x:2', 'done')
+      .ack('a', 11, 12, 'y:1', 'done');
+    expect(groupedComplaints(wrong.operations, { touchLagMs: 0 })).toEqual([
+      'order of a group broken: x:2 was claimed before x:1 was acknowledged, which was pushed before it',
+    ]);
   });
 });

@@ -7,6 +7,9 @@
  * - Nobody believes to have claimed what somebody else believes so. A client may believe it from when it was told until
  *   it asks to acknowledge the message or to give it back, or its lease may have ended by its own clock.
  * - An acknowledgement counts only while its claim does: not after another one was told of a claim of the same message.
+ *
+ * Of a queue with groups each group is one such queue, and more: nobody is told of a claim of a message before somebody
+ * began to acknowledge what was pushed to its group before.
  */
 import { QueueHistory } from '../recipes/queue/faults/history.js';
 import type { LeaseInput, LeaseOutput } from './client-lease.js';
@@ -46,6 +49,58 @@ export function claimComplaints(operations: readonly ClaimOperation[], circumsta
   const leases = LeaseLife.of(operations, circumstances.touchLagMs);
   const beliefs = beliefsOf(operations, leases);
   return [...accounts(operations), ...overlaps(beliefs), ...acknowledgedByOthers(operations, beliefs)];
+}
+
+/** @param operations whose ids say their groups (`groupOf`) */
+export function groupedComplaints(operations: readonly ClaimOperation[], circumstances: Circumstances = {}): string[] {
+  const groups = new Set(operations.flatMap(({ input }) => (input.do === 'push' ? input.ids.map(groupOf) : [])));
+  return [...groups].flatMap((group) => {
+    const own = operations.flatMap((operation) => ofGroup(operation, group));
+    return [...claimComplaints(own, circumstances), ...outOfTurn(own)];
+  });
+}
+
+/** Of a message of a queue with groups, as its id says. */
+export function groupOf(id: string): string {
+  return id.slice(0, id.indexOf(':'));
+}
+
+function ofGroup(operation: ClaimOperation, group: string): ClaimOperation[] {
+  const { input, output } = operation;
+  const isOwn = (id: string): boolean => groupOf(id) === group;
+  if (input.do === 'push') {
+    const ids = input.ids.filter(isOwn);
+    return ids.length === 0 ? [] : [{ ...operation, input: { ...input, ids } }];
+  }
+  if (input.do === 'ack' || input.do === 'nack') return isOwn(input.id) ? [operation] : [];
+  if (output === undefined || !('items' in output)) return [operation];
+  return [{ ...operation, output: { items: output.items.filter(({ id }) => isOwn(id)) } }];
+}
+
+function outOfTurn(operations: readonly ClaimOperation[]): string[] {
+  const pushes: { id: string; begin: number; end: number; index: number }[] = [];
+  const acknowledged = new Map<string, number>();
+  const told = new Map<string, number>();
+  const earlier = (times: Map<string, number>, id: string, time: number): void =>
+    void times.set(id, Math.min(time, times.get(id) ?? Infinity));
+  for (const { input, output, begin, end } of operations) {
+    if (input.do === 'push') pushes.push(...input.ids.map((id, index) => ({ id, begin, end, index })));
+    const isLost = output !== undefined && 'result' in output && output.result === 'lost';
+    if (input.do === 'ack' && !isLost) earlier(acknowledged, input.id, begin);
+    if (output !== undefined && 'items' in output) for (const { id } of output.items) earlier(told, id, end);
+  }
+  return pushes.flatMap((later) =>
+    pushes
+      .filter(
+        ({ begin, end, index }) =>
+          end < later.begin || (begin === later.begin && index < later.index && end === later.end),
+      )
+      .filter(({ id }) => (told.get(later.id) ?? Infinity) < (acknowledged.get(id) ?? Infinity))
+      .map(
+        ({ id }) =>
+          `order of a group broken: ${later.id} was claimed before ${id} was acknowledged, which was pushed before it`,
+      ),
+  );
 }
 
 /** As `faults/history.ts` keeps them. */

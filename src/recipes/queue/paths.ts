@@ -101,7 +101,7 @@ export interface MessageInSegment {
   /** From when on nobody gets it, epoch ms on the ensemble's clock; undefined: it does not expire. */
   expiresAt?: number | undefined;
   /** A hash of its group's name; undefined: it has none. */
-  group?: string | undefined;
+  group: string | undefined;
 }
 
 /** Where in the queue a message stands. */

@@ -5,7 +5,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Reply } from '../../support/http/client.js';
 import { ClientLease, unlessDone } from '../client-lease.js';
-import { claimComplaints, type Claimed, type ClaimInput, type ClaimOutput } from '../claims.js';
+import { claimComplaints, groupOf, type Claimed, type ClaimInput, type ClaimOutput } from '../claims.js';
 import { NotApplied, now } from '../history.js';
 import { AFTERWARDS } from '../holds.js';
 import {
@@ -34,16 +34,19 @@ interface Kept extends Claimed {
   readonly object: string;
 }
 
-class Worker {
+/** One client; in grouped queues each message belongs to one of `groups`, and its id says to which. */
+export class Worker {
   #lease: ClientLease | undefined;
   #kept: Kept[] = [];
   #pushes = 0;
   #turns = 0;
+  readonly #configured = new Set<string>();
 
   constructor(
     readonly history: Recorder<ClaimInput, ClaimOutput>,
     readonly scene: Scene,
     readonly client: string,
+    readonly groups: readonly string[] = [],
   ) {}
 
   async act(): Promise<void> {
@@ -83,9 +86,15 @@ class Worker {
 
   async #push(object: string): Promise<void> {
     const count = 1 + Math.floor(this.scene.random() * PUSH_MAX);
-    const ids = Array.from({ length: count }, () => `${this.client}-${process.pid}-${(this.#pushes += 1)}`);
+    const ids = Array.from(
+      { length: count },
+      () => `${this.#someGroup()}${this.client}-${process.pid}-${(this.#pushes += 1)}`,
+    );
+    await this.#configure(object);
     await this.history.record(object, this.client, { do: 'push', ids }, async () => {
-      const body = { messages: ids.map((id) => ({ body: id, messageId: id.replaceAll('/', '~') })) };
+      const messages = ids.map((id) => ({ body: id, messageId: id.replaceAll('/', '~') }));
+      const isGrouped = this.groups.length > 0;
+      const body = { messages: messages.map((one) => (isGrouped ? { ...one, group: groupOf(one.body) } : one)) };
       const reply = await this.#persist('POST', object, 'messages', { body });
       return reply && expected(reply, [201]) && { pushed: true };
     });
@@ -131,6 +140,20 @@ class Worker {
       return { result: item.gone === true ? 'again' : 'done' };
     });
     if (output !== undefined) this.#kept = this.#kept.filter((one) => one !== kept);
+  }
+
+  /** @throws NotApplied when nobody knows whether the queue has groups */
+  async #configure(object: string): Promise<void> {
+    if (this.groups.length === 0 || this.#configured.has(object)) return;
+    const reply = await ask(this.scene.replica(), 'PUT', `/v1/queues/${object}`, { body: { order: 'grouped' } });
+    if (reply === undefined) throw new NotApplied();
+    expected(reply, [200, 201]);
+    this.#configured.add(object);
+  }
+
+  #someGroup(): string {
+    const group = this.groups[Math.floor(this.scene.random() * this.groups.length)];
+    return group === undefined ? '' : `${group}:`;
   }
 
   #someWait(): number {

@@ -7,6 +7,7 @@ import { counter } from './counter.js';
 import { doubleBarrier } from './double-barrier.js';
 import { election } from './election.js';
 import { group } from './group.js';
+import { grouped } from './grouped.js';
 import { lock } from './lock.js';
 import { messages } from './messages.js';
 import { pool, restingPool } from './pool.js';
@@ -30,6 +31,7 @@ export const workloads: Readonly<Record<string, Workload<unknown, unknown>>> = {
   election,
   queue,
   claims,
+  grouped,
   barrier,
   'double-barrier': doubleBarrier,
   group,

@@ -19,12 +19,12 @@ test('a claim that is listed anew while it is looked at leaves no watch behind',
     onEnded: () => undefined,
     onExpired: () => undefined,
   });
-  const path = `/${messageName({ sequence: 1 })}`;
+  const path = `/${messageName({ sequence: 1, group: undefined })}`;
   await control.create(path);
   await control.create(claimPath(path));
   const listAndClaim = (): { segment: SegmentView; entry: Entry } => {
     const segment = new SegmentView(0, 0, '');
-    segment.list([{ sequence: 1 }]);
+    segment.list([{ sequence: 1, group: undefined }]);
     const entry = segment.entries[0] as Entry;
     claims.add(Object.assign(entry, { state: 'claimed' as const, claimedAt: 0 }));
     return { segment, entry };

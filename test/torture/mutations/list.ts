@@ -248,6 +248,19 @@ export const MUTATIONS: readonly Mutation[] = [
     faults: 'kill-replica',
     kinds: 'resting-pool',
   },
+  {
+    name: 'group-order-broken',
+    sentence: 'The first message of a group that is not claimed is taken, whatever is claimed before it (C93).',
+    edits: [
+      {
+        file: 'recipes/queue/claim/group-turns.ts',
+        find: `if (entry.state !== 'gone' && !(entry.state === 'ready' && isExpired(entry, now))) return entry;`,
+        replace: `if (entry.state === 'unread' || (entry.state === 'ready' && !isExpired(entry, now))) return entry;`,
+      },
+    ],
+    faults: 'kill-replica',
+    kinds: 'grouped',
+  },
 ];
 
 /**

@@ -91,9 +91,14 @@ export async function moveOut(
 }
 
 /** @param arrival its conditions take it away from where it is */
-async function pushDelayed(queue: Queue, arrival: Arrival, refused: Refused, awaited: Awaited): Promise<boolean> {
+async function pushDelayed(
+  queue: Queue,
+  arrival: Omit<Arrival, 'group'>,
+  refused: Refused,
+  awaited: Awaited,
+): Promise<boolean> {
   try {
-    return await relocate(queue.lane, arrival, refused, awaited);
+    return await relocate(queue.lane, { ...arrival, group: undefined }, refused, awaited);
   } catch (error) {
     if (error instanceof QueueGoneError) return false;
     throw error;

@@ -12,8 +12,8 @@ export interface Arrival {
   dueAt?: number | undefined;
   /** From then on nobody gets it: epoch ms on the ensemble's clock. A delayed one has it in its header. */
   expiresAt?: number | undefined;
-  /** A hash of its group (`groupHash`). */
-  group?: string | undefined;
+  /** A hash of its group (`groupHash`); undefined: it has none, or is a delayed one and has it in its header. */
+  group: string | undefined;
   /** What has to be done in the same transaction. */
   conditions: MultiOperation[];
 }

@@ -70,7 +70,7 @@ test('a priority that comes into use while the queue is deleted by force takes n
   await pair.b.expect(204, 'DELETE', '/v1/queues/work?force=true');
   control.removeRecursive = remove;
   // As from a replica that has not heard of it.
-  const arrivals = [{ data: Buffer.from('late'), priority: 7, conditions: [] }];
+  const arrivals = [{ data: Buffer.from('late'), priority: 7, group: undefined, conditions: [] }];
   const late = old.lane.push({ arrivals, deadline: soon(), refused: () => Promise.resolve([]) });
   await expect(late).rejects.toBeInstanceOf(QueueGoneError);
 });

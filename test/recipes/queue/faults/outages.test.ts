@@ -81,6 +81,7 @@ test('a push that fails in a transaction with others costs them nothing, and not
   const gone = (name: string) => ({
     data: Buffer.from('none of ours'),
     priority: 100,
+    group: undefined,
     conditions: [{ type: 'delete' as const, path: `${queue.paths.data}/${name}` }],
   });
   proxy.delay('toZooKeeper', 300);
@@ -157,7 +158,12 @@ test('nor is one whose client hangs up, or whose time ends, while the replica ha
   const pushed = (body: string, ms?: number): Promise<void> =>
     lane.push({
       arrivals: [
-        { data: encodeMessage({ header: { i: body }, body: Buffer.from('1') }), priority: 100, conditions: [] },
+        {
+          data: encodeMessage({ header: { i: body }, body: Buffer.from('1') }),
+          priority: 100,
+          group: undefined,
+          conditions: [],
+        },
       ],
       deadline: soon(ms),
       requester: client,

@@ -145,6 +145,15 @@ describe('what is refused names field, value and limit, and nothing is done', ()
     expect((await popAll(replica))[0]).toMatchObject({ priority: 7 });
   });
 
+  test('a queue whose messages belong to groups', async () => {
+    await using replica = await startReplica();
+    await replica.expect(201, 'PUT', '/v1/queues/jobs', { body: { order: 'grouped' } });
+    const body = { ...DAILY, to: { queue: 'jobs', body: 1 } };
+    const reply = await replica.call('PUT', `/v1/schedules/${NAME}`, { body });
+    expect(reply).toMatchObject({ status: 422, body: { code: 'invalid', field: 'to.queue' } });
+    expect((await replica.call('GET', `/v1/schedules/${NAME}`)).status).toBe(404);
+  });
+
   test('a body that is too long, and one schedule too many', async () => {
     const settings = { POSTERN_MAX_SCHEDULES: '2', POSTERN_MAX_SCHEDULE_BYTES: '300' };
     await using replica = await startReplica({ settings });
