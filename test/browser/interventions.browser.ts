@@ -186,6 +186,7 @@ it.each(CASES.filter(({ what }) => what !== 'ends a lease'))(
     await tab.page
       .locator('main')
       .getByText(/This key lacks the scope/)
+      .first()
       .waitFor();
     expect(await tab.findings()).toEqual([]);
   },
