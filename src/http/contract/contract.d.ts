@@ -2829,8 +2829,8 @@ export interface paths {
          *
          *     `priority` (0 to 999, the lowest number first, 100 if it is not given) is for queues with `order: priority`.
          *     `group` is for queues with `order: grouped`, and required there: a message is handed out only when all messages
-         *     of its group that were pushed before it are acknowledged, popped, dead letters, or expired. Such queues take no
-         *     `priority` and no `delayMs`, here or in a nack.
+         *     of its group that were pushed before it are acknowledged, popped, or dead letters. Such queues take no `priority`,
+         *     no `expiresInMs`, and no `delayMs`, here or in a nack.
          *
          *     `delayMs` holds a message back: it becomes available after that time at the earliest, behind the messages that
          *     are there by then.
@@ -5273,7 +5273,8 @@ export interface components {
         DelayMs: number;
         /**
          * @description So long after its push, in milliseconds, the message expires, and is not delivered any more; at most 366 days. If
-         *     the queue has a `messageTtlMs`, the shorter of the two counts. More than `delayMs`.
+         *     the queue has a `messageTtlMs`, the shorter of the two counts. More than `delayMs`. Not in queues with
+         *     `order: grouped`.
          */
         ExpiresInMs: number;
         /** @description After that time, in milliseconds, the claim ends, even while the lease lives; at most a day. */
@@ -5309,7 +5310,7 @@ export interface components {
             /**
              * @description The longest that a message may wait for its delivery, in milliseconds, also one that was pushed without
              *     `expiresInMs`; at most 366 days. Counts for messages that come after it was set; by default they do not
-             *     expire.
+             *     expire. Not with `order: grouped`.
              */
             messageTtlMs?: number;
             /** @description Expired messages go to `deadLetterQueue`, which is then required, and are not deleted; false by default. */

@@ -119,6 +119,7 @@ class QueueRoutes {
     const body = exchange.body as Schemas['QueueConfig'];
     const { deadLetterQueue } = body;
     checkDeadLetterQueue(name, body);
+    checkExpiry(body);
     if (deadLetterQueue !== undefined) exchange.authorize('use', namespace, { name: deadLetterQueue });
     const config: QueueConfig = { ...body, dedupWindowMs: body.dedupWindowMs ?? DEDUP_WINDOW_MS };
     const made = await configureQueue(this.#context, this.#queues, { namespace, name }, config, exchange);
@@ -328,6 +329,12 @@ function checkDeadLetterQueue(
     undefined,
     'given together with the other one: a message that was delivered maxDeliveries times, or that has expired if deadLetterExpired is true, goes to deadLetterQueue',
   );
+}
+
+/** @throws InvalidError where the messages of groups would expire: see `checkOrder` */
+function checkExpiry({ order, messageTtlMs }: Schemas['QueueConfig']): void {
+  if (order !== 'grouped' || messageTtlMs === undefined) return;
+  throw new InvalidError('messageTtlMs', messageTtlMs, 'absent with order "grouped", whose messages do not expire');
 }
 
 /** @throws PosternError `invalid` where messages cannot be made dead letters */

@@ -254,8 +254,8 @@ export const MUTATIONS: readonly Mutation[] = [
     edits: [
       {
         file: 'recipes/queue/claim/group-turns.ts',
-        find: `if (entry.state !== 'gone' && !(entry.state === 'ready' && isExpired(entry, now))) return entry;`,
-        replace: `if (entry.state === 'unread' || (entry.state === 'ready' && !isExpired(entry, now))) return entry;`,
+        find: `if (entry.state !== 'gone') {`,
+        replace: `if (entry.state === 'unread' || entry.state === 'ready') {`,
       },
     ],
     faults: 'kill-replica',

@@ -53,8 +53,8 @@ export async function purge(queue: Queue, awaited: Awaited): Promise<Emptied> {
 export async function redrive(queue: Queue, to: string, awaited: Awaited): Promise<Emptied> {
   const { deadline } = awaited;
   let count = 0;
-  const now = await queue.ensembleNow(deadline);
   const moving = overAll(queue, deadline, async (all) => {
+    const now = await queue.ensembleNow(deadline);
     // To move what has expired would bring it back to life.
     const entries = all.filter((entry) => !isExpired(entry, now));
     for (let i = 0; i < entries.length; i += MOVES_AT_ONCE) {

@@ -13,6 +13,7 @@
  * A sealed segment in which nothing is left goes as well: a queue that nobody takes from would keep it for ever.
  */
 import { unless } from '../../../zookeeper/errors.js';
+import { HOUR } from '../../../time.js';
 import type { Sweep } from '../../housekeeping/sweep.js';
 import { moveToDeadLetters } from '../ack/dead-letters.js';
 import { deliveriesOf, newEntry, type Entry } from '../claim/entry.js';
@@ -22,6 +23,9 @@ import { isExpired, messageName, messagesIn, prioritiesIn, segmentsIn } from '..
 import type { Queue } from '../queue.js';
 import { MESSAGES_AT_ONCE } from '../transactions.js';
 import { deleteAll } from './empty.js';
+
+/** A segment in which nothing expires is looked at again after this: it may have been emptied without a consumer. */
+const AGAIN_MS = HOUR;
 
 /** When the first message of each sealed segment expires, by the segment's path: nothing comes there any more. */
 export type Sealed = ReadonlyMap<string, number>;
@@ -45,7 +49,7 @@ export async function removeExpired(queue: Queue, sweep: Sweep, before: Sealed |
         known !== undefined && known > now
           ? known
           : await sweepSegment(queue, { priority, segment, isSealed, now }, sweep);
-      if (isSealed) sealed.set(path, nextAt);
+      if (isSealed) sealed.set(path, Math.min(nextAt, now + AGAIN_MS));
     }
   }
   return sealed;

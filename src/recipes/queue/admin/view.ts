@@ -17,6 +17,7 @@ import {
   segmentsIn,
   type MessageInSegment,
 } from '../paths.js';
+import { WINDOW_SEGMENTS } from '../claim/priority-head.js';
 import type { Queues } from '../queues.js';
 import { decodeTaker } from '../claim/turn.js';
 
@@ -48,9 +49,10 @@ export async function describeQueue(
   const found = await queues.read(namespace, name, deadline);
   if (found === undefined) return undefined;
   const paths = new QueuePaths(layout.queueData(namespace, found.record.id));
+  const isGrouped = found.record.config.order === 'grouped';
   const [{ depth, delayed }, heads, consumersWaiting] = await Promise.all([
     countMessages(control, paths, deadline),
-    readHeads(control, paths, await ensembleNow(context, deadline), deadline),
+    readHeads(control, paths, { now: await ensembleNow(context, deadline), isGrouped }, deadline),
     countWaiting(control, paths, deadline),
   ]);
   const { config, paused = false } = found.record;
@@ -61,7 +63,7 @@ export async function describeQueue(
 async function readHeads(
   control: ControlSession,
   paths: QueuePaths,
-  now: number,
+  { now, isGrouped }: { now: number; isGrouped: boolean },
   deadline: number,
 ): Promise<{ claimed: number; oldestEnqueuedAt: number | undefined }> {
   const zk = control.until(deadline);
@@ -69,6 +71,7 @@ async function readHeads(
   let oldest: number | undefined;
   for (const priority of prioritiesIn(await zk.children(paths.data))) {
     let first = true;
+    let looked = 0;
     for await (const segment of segmentsOf(control, paths, priority, deadline)) {
       const messages = segment.messages.map((message) => `${segment.path}/${messageName(message)}`);
       const live = segment.messages.findIndex((message) => !isExpired(message, now));
@@ -80,9 +83,10 @@ async function readHeads(
       }
       const here = await countClaimed(zk, messages);
       claimed += here;
+      looked += 1;
       // Messages are claimed in order: behind a segment without a claim there are none, but those that were claimed
-      // before others came back, or behind what has expired.
-      if (here === 0 && live >= 0) break;
+      // before others came back, or behind what has expired. Of groups that are held up, what is behind is claimed too.
+      if (isGrouped ? looked === WINDOW_SEGMENTS : here === 0 && live >= 0) break;
     }
   }
   return { claimed, oldestEnqueuedAt: oldest };

@@ -6,12 +6,14 @@
  * its end when that changes. So a take looks only at groups that have something, and costs the same however many there
  * are, and however many are held up.
  */
-import { comparePlaces, isExpired } from '../paths.js';
+import { comparePlaces } from '../paths.js';
 import type { Entry } from './entry.js';
 import type { SegmentView } from './segment-view.js';
 
 /** So many groups are remembered over the end of a turn, to be served behind the others in the next one. */
 const REMEMBERED = 1_000;
+/** So many messages that are gone are kept in front of a line. */
+const GONE_MAX = 1_000;
 
 /** The messages of one group, in order. */
 interface Line {
@@ -34,14 +36,13 @@ export class GroupTurns {
    * The messages that may be taken next, at most one of a group; those that are unread must be read first.
    * @param listed the segments that may be taken from, in order
    * @param all that are in the view, by number
-   * @param now epoch ms on the ensemble's clock
    */
-  front(listed: readonly SegmentView[], all: ReadonlyMap<number, SegmentView>, count: number, now: number): Entry[] {
+  front(listed: readonly SegmentView[], all: ReadonlyMap<number, SegmentView>, count: number): Entry[] {
     this.#learn(listed, all);
     const front: Entry[] = [];
     for (const group of this.#turns) {
       if (front.length >= count) break;
-      const first = this.#first(group, now);
+      const first = this.#first(group);
       if (first?.state === 'ready' || first?.state === 'unread') {
         front.push(first);
         continue;
@@ -74,13 +75,18 @@ export class GroupTurns {
     this.#inLine.clear();
   }
 
-  #first(group: string, now: number): Entry | undefined {
+  #first(group: string): Entry | undefined {
     const line = this.#lines.get(group);
     if (line === undefined) return undefined;
     for (; line.next < line.entries.length; line.next += 1) {
       const entry = line.entries[line.next] as Entry;
-      // What has expired may be claimed: only when it was read in this turn, nobody has it, or ever will.
-      if (entry.state !== 'gone' && !(entry.state === 'ready' && isExpired(entry, now))) return entry;
+      if (entry.state !== 'gone') {
+        if (line.next >= GONE_MAX) {
+          line.entries.splice(0, line.next);
+          line.next = 0;
+        }
+        return entry;
+      }
       this.#inLine.delete(entry);
     }
     this.#lines.delete(group);

@@ -31,6 +31,8 @@ import { SegmentView } from './segment-view.js';
 
 /** So many segments of a grouped queue are in view at most: behind that, what is free waits for what is held up. */
 export const WINDOW_SEGMENTS = 100;
+/** So long a grouped queue looks on for more when it has something: well below the time that a turn may take. */
+const LOOK_ON_MS = 50;
 
 export class PriorityHead {
   readonly priority: number;
@@ -62,8 +64,8 @@ export class PriorityHead {
   }
 
   /**
-   * Others have taken meanwhile: what is not known to be quiet is listed anew. Of groups all is: what has expired must
-   * be read in the turn that passes it over.
+   * Others have taken meanwhile: what is not known to be quiet is listed anew. Of groups all is: which messages are
+   * claimed must be read in the turn.
    */
   forget(): void {
     if (!this.quiet || this.#isGrouped) this.close();
@@ -126,9 +128,13 @@ export class PriorityHead {
    *   overtaken: when there is room left, the end was looked at once more, behind a watch
    */
   async next(room: Room, { isLast }: { isLast: boolean }, deadline: number): Promise<Entry[]> {
+    const begunAt = performance.now();
     for (;;) {
       const found = await this.#collect(room, deadline);
       if (roomBehind(room, found) === undefined) return found;
+      // Of groups there may be more far behind. To look for it must not cost a turn.
+      const isLate = this.#isGrouped && performance.now() - begunAt > LOOK_ON_MS;
+      if (isLate && isLast && found.length > 0) return found;
       if (await this.#listMore(deadline)) continue;
       if (isLast && found.length > 0) return found;
       // An event may have come while something else was read: then it is armed once more.
@@ -167,9 +173,9 @@ export class PriorityHead {
   }
 
   #front(count: number): Entry[] {
+    if (this.#isGrouped) return this.#groups.front([...this.#listed()], this.#segments, count);
     const front: Entry[] = [];
     const now = this.#queue.context.zooKeeperClock.now();
-    if (this.#isGrouped) return this.#groups.front([...this.#listed()], this.#segments, count, now);
     for (const segment of this.#listed()) {
       segment.candidates(count, front, now);
       if (front.length >= count) break;
@@ -271,6 +277,8 @@ export class PriorityHead {
     this.#tailWatch?.watch?.cancel();
     const tail: { segment: number; watch: Watch | undefined } = { segment: last, watch: undefined };
     this.#tailWatch = tail;
+    // The listing that comes with the watch is newer than any change that was told before.
+    this.#tailChanged = false;
     let fired = false;
     const listing = await watches.getChildren(
       this.#paths.segment(this.priority, last),

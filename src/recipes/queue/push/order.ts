@@ -8,6 +8,7 @@ export interface OrderedMessage {
   priority?: number | undefined;
   group?: string | undefined;
   delayMs?: number | undefined;
+  expiresInMs?: number | undefined;
 }
 
 /**
@@ -16,7 +17,7 @@ export interface OrderedMessage {
  * @throws InvalidError
  */
 export function checkOrder(name: string, order: QueueOrder, message: OrderedMessage, index: number): void {
-  const { priority, group, delayMs = 0 } = message;
+  const { priority, group, delayMs = 0, expiresInMs } = message;
   const refuse = (field: string, value: unknown, rule: string): never => {
     const isRaw = message.contentType !== undefined;
     throw new InvalidError(isRaw ? field : `messages[${index}].${field}`, value, rule, isRaw ? { in: 'query' } : {});
@@ -38,6 +39,9 @@ export function checkOrder(name: string, order: QueueOrder, message: OrderedMess
   if (group === undefined)
     refuse('group', group, `given: ${has}; a message that needs no order gets a group of its own`);
   if (delayMs > 0) refuse('delayMs', delayMs, `absent or 0: ${has}, and its group would overtake what waits`);
+  // Replicas differ for a moment in what has expired: one would hand it out beside what another takes behind it.
+  if (expiresInMs !== undefined)
+    refuse('expiresInMs', expiresInMs, `absent: ${has}, and what waits behind what expires would have no order`);
 }
 
 /** @throws InvalidError when a message that is given back would be overtaken by its group */
