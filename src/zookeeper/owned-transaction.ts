@@ -23,25 +23,29 @@ export class OwnedTransaction<Owner> {
     return index === undefined ? undefined : this.#owners[index];
   }
 
-  /** The operations of all but this owner. */
-  without(owner: Owner): MultiOperation[] {
-    return this.operations.filter((_, index) => this.#owners[index] !== owner);
+  /** The same without what belongs to this owner. */
+  without(owner: Owner): OwnedTransaction<Owner> {
+    const rest = new OwnedTransaction<Owner>();
+    for (const [index, operation] of this.operations.entries())
+      if (this.#owners[index] !== owner) rest.add(this.#owners[index] as Owner, operation);
+    return rest;
   }
 }
 
 /**
- * Does all of it; where what belongs to `optional` is not there any more, the rest.
+ * Does all of it; where what belongs to an owner of `optional` is not there any more, the rest.
  * @throws what the rest throws
  */
 export async function multiWithOptional<Owner>(
   zk: BoundWriter,
   transaction: OwnedTransaction<Owner>,
-  optional: Owner,
+  ...optional: readonly Owner[]
 ): Promise<void> {
   try {
     await zk.multi(transaction.operations);
   } catch (error) {
-    if (!isReason(error, 'NO_NODE') || transaction.culpritOf(error) !== optional) throw error;
-    await zk.multi(transaction.without(optional));
+    const culprit = transaction.culpritOf(error);
+    if (!isReason(error, 'NO_NODE') || culprit === undefined || !optional.includes(culprit)) throw error;
+    await multiWithOptional(zk, transaction.without(culprit), ...optional);
   }
 }

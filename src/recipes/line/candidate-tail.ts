@@ -18,7 +18,7 @@ import type { BoundWriter } from '../../zookeeper/bound.js';
 import { ANY_VERSION, type MultiOperation } from '../../zookeeper/operations.js';
 import { multiWithOptional, OwnedTransaction } from '../../zookeeper/owned-transaction.js';
 import { baseName, parentOf } from '../../zookeeper/paths.js';
-import { downgradedNameOf, latchId, tailNameOf, tailPrefix, type ContenderRecord } from './contender.js';
+import { decodeRecord, downgradedNameOf, latchId, tailNameOf, tailPrefix, type ContenderRecord } from './contender.js';
 
 /** To be made in the transaction that makes the candidate, right after it. */
 export function createTail(directory: string, guid: string, record: ContenderRecord): MultiOperation {
@@ -30,13 +30,19 @@ export function createTail(directory: string, guid: string, record: ContenderRec
   };
 }
 
+/** Whether a reader's place may stand behind a writer. Curator's Revoker writes over the data that would tell. */
+export function mayHaveReader(data: Buffer): boolean {
+  const record = decodeRecord(data);
+  return record === undefined || record.downgradable === true;
+}
+
 /**
  * To be done in the transaction that deletes the contender; nothing for any that is no candidate of ours, and no writer
  * with a reader's place behind it (`downgrade.ts`).
  */
 export function deleteTail(path: string, downgradable?: boolean): MultiOperation[] {
   const name = baseName(path);
-  const tail = downgradable === true ? downgradedNameOf(name) : tailNameOf(name);
+  const tail = (downgradable === true ? downgradedNameOf(name) : undefined) ?? tailNameOf(name);
   return tail === undefined ? [] : [{ type: 'delete', path: `${parentOf(path)}/${tail}` }];
 }
 

@@ -31,11 +31,10 @@ import { isReason, mayBeApplied, orUnknown, unless } from '../../zookeeper/error
 import type { LeaseSession } from '../../zookeeper/lease-session.js';
 import type { MultiOperation, NodeData } from '../../zookeeper/operations.js';
 import { baseName, parentOf } from '../../zookeeper/paths.js';
-import { deleteContender, deleteTail } from './candidate-tail.js';
+import { deleteContender, deleteTail, mayHaveReader } from './candidate-tail.js';
 import {
   contenderOf,
   decodeHoldId,
-  decodeRecord,
   encodeRecord,
   guidOf,
   parseContender,
@@ -195,7 +194,7 @@ class Releasing {
       const { czxid, version } = node.stat;
       const known = this.#context.granted.find(path, this.#request.lease.leaseId, czxid);
       const marked = (await delayOf(zk, path, node)) > 0 ? czxid : undefined;
-      const downgradable = decodeRecord(node.data)?.downgradable;
+      const downgradable = mayHaveReader(node.data);
       const deleting = this.#delete(zk, { contender, known, marked, version, downgradable }).then((wasThere) => ({
         wasThere,
       }));

@@ -48,7 +48,7 @@ export async function acquireMembersWithLease(
       const { lease, leaseToken, end } = made;
       try {
         const result = await acquireMembers(context, lease, asked);
-        return { result: await settled(result, end), lease, leaseToken };
+        return { result: await settled(result, end, asked.keepPlace), lease, leaseToken };
       } catch (error) {
         const isRefusal = error instanceof PosternError && error.outcome === 'not-applied' && !isTransient(error);
         if (isRefusal) await end?.();
@@ -66,10 +66,14 @@ export async function acquireMembersWithLease(
 }
 
 /** A refusal ends the lease, as does an answer that does not arrive; a place that is kept needs it. */
-async function settled(result: Acquired | NotGranted, end: CallLease['end']): Promise<Acquired | NotGranted> {
+async function settled(
+  result: Acquired | NotGranted,
+  end: CallLease['end'],
+  keepsPlace: boolean,
+): Promise<Acquired | NotGranted> {
   if (end === undefined) return result;
   if (!result.held) {
-    if (result.why === 'refused' || result.why === 'client-gone') await end();
+    if (result.why === 'refused' || (result.why === 'client-gone' && !keepsPlace)) await end();
     return result;
   }
   const undelivered = async (): Promise<void> => {

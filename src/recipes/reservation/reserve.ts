@@ -173,7 +173,8 @@ class Reserving {
         if (made !== 'expired') return { record: made, lease, version: 0 };
       }
     } finally {
-      if (own !== undefined) endQuietly(this.#context, own.lease);
+      // Where it is not known whether the record was made, a repetition may go on with it.
+      if (own !== undefined) this.#forget({ lease: own.lease, version: 0 });
     }
   }
 
@@ -332,7 +333,7 @@ class Reserving {
   }
 
   /** Nothing comes of it: lease, record and place go, unless a repeated request goes on with them. */
-  #forget(wanted: Wanted): void {
+  #forget(wanted: Pick<Wanted, 'lease' | 'version'>): void {
     const { cleanup, control } = this.#context;
     cleanup.persist(async () => {
       const deadline = performance.now() + BACKGROUND_MS;
@@ -341,7 +342,7 @@ class Reserving {
   }
 
   /** @returns false when a repeated request goes on with it */
-  async #condemn(zk: BoundClient, { lease, version }: Wanted): Promise<boolean> {
+  async #condemn(zk: BoundClient, { lease, version }: Pick<Wanted, 'lease' | 'version'>): Promise<boolean> {
     const node = await zk.fresh(() => zk.find(this.#path));
     const record = node === undefined ? undefined : decodeReservation(node.data);
     if (node === undefined || record?.leaseId !== lease.leaseId || record.condemned === true) return true;

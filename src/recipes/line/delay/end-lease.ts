@@ -22,6 +22,7 @@ import type { BoundClient } from '../../../zookeeper/bound.js';
 import { isReason, orUnknown } from '../../../zookeeper/errors.js';
 import { parentOf } from '../../../zookeeper/paths.js';
 import type { Coordination } from '../../coordination.js';
+import { mayHaveReader } from '../candidate-tail.js';
 import { delayOf, deleteWithMark } from './mark.js';
 
 const RELEASES_AT_ONCE = 64;
@@ -93,7 +94,7 @@ async function releaseIfDelayed(zk: BoundClient, path: string, onRelease: () => 
     onRelease();
     const { czxid, version } = node.stat;
     try {
-      return await deleteWithMark(zk, { path, czxid, version });
+      return await deleteWithMark(zk, { path, czxid, version }, mayHaveReader(node.data));
     } catch (error) {
       if (!isReason(error, 'NO_NODE', 'BAD_VERSION')) throw error; // else changed meanwhile: read anew
     }

@@ -83,9 +83,10 @@ export async function delayOf(
  * @throws as a deletion of the node alone would
  */
 export function deleteWithMark(zk: BoundWriter, hold: HoldNode, downgradable?: boolean): Promise<void> {
-  const both = new OwnedTransaction<'node' | 'mark'>()
+  const all = new OwnedTransaction<'node' | 'mark' | 'tail'>()
     .add('node', { type: 'delete', path: hold.path, version: hold.version ?? ANY_VERSION })
-    .add('mark', deleteMark(hold), ...deleteTail(hold.path, downgradable));
+    .add('mark', deleteMark(hold))
+    .add('tail', ...deleteTail(hold.path, downgradable));
   // Somebody may have removed these by hand; the hold is released all the same.
-  return multiWithOptional(zk, both, 'mark');
+  return multiWithOptional(zk, all, 'mark', 'tail');
 }

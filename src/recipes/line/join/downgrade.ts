@@ -31,6 +31,7 @@ import {
   isPrepared,
   nodePrefix,
   ownHoldId,
+  REVOKE_MESSAGE,
   withState,
   type Contender,
   type ContenderRecord,
@@ -82,7 +83,8 @@ export async function downgrade(
   if (before?.state !== 'granted' || before.ending === true) return undefined;
   const { czxid, version } = held.stat;
   const notAsked = await notAskedBack(joining, ownHoldId(writer.name, czxid) as string);
-  if (notAsked === undefined) return 'asked-back';
+  // Curator's clients ask the reader in front of them, which is the reserved place.
+  if (notAsked === undefined || prepared.data.equals(REVOKE_MESSAGE)) return 'asked-back';
   const delayMs = await delayOf(zk, path, held);
   const record: ContenderRecord = { ...before, attempt: trace.attempt, downgradable: undefined };
   const marks = delayMs > 0 ? [deleteMark({ path, czxid }), createMark({ path: readerPath, czxid }, delayMs)] : [];

@@ -12,7 +12,7 @@ import type { BoundClient } from '../../../zookeeper/bound.js';
 import { preciseClock } from '../../../zookeeper/ensemble-time.js';
 import { isReason } from '../../../zookeeper/errors.js';
 import type { MultiOperation, NodeData } from '../../../zookeeper/operations.js';
-import { deleteTail } from '../candidate-tail.js';
+import { deleteTail, mayHaveReader } from '../candidate-tail.js';
 import { decodeRecord } from '../contender.js';
 import type { Coordination } from '../../coordination.js';
 import { delayOf, deleteMark } from '../delay/mark.js';
@@ -47,7 +47,7 @@ export async function breakIfDue(
     const off = record.successor !== undefined && (await zk.exists(record.successor)) === undefined;
     const breaks = stands && !off;
     const delayMs = breaks ? await delayOf(zk, record.path, hold) : 0;
-    const tail = breaks ? await tailThere(zk, record.path, decodeRecord(hold.data)?.downgradable) : [];
+    const tail = breaks ? await tailThere(zk, record.path, mayHaveReader(hold.data)) : [];
     const reservation = breaks ? await reservationThere(zk, layout, record.namespace, hold) : [];
     try {
       const broken = encodeRevocation({ ...record, state: 'broken' });

@@ -27,9 +27,18 @@ import type { LeaseRecord } from '../../../leases/records.js';
 import type { Kind } from '../../../metrics/metrics.js';
 import { unless } from '../../../zookeeper/errors.js';
 import type { NodeData, Stat } from '../../../zookeeper/operations.js';
-import { baseName } from '../../../zookeeper/paths.js';
+import type { BoundClient } from '../../../zookeeper/bound.js';
+import { baseName, parentOf } from '../../../zookeeper/paths.js';
 import { delayOf } from '../delay/mark.js';
-import { encodeRecord, isOwnName, newAttempt, ownHoldId, REVOKE_MESSAGE, type ContenderRecord } from '../contender.js';
+import {
+  downgradedNameOf,
+  encodeRecord,
+  isOwnName,
+  newAttempt,
+  ownHoldId,
+  REVOKE_MESSAGE,
+  type ContenderRecord,
+} from '../contender.js';
 import type { Coordination } from '../../coordination.js';
 import { askBack } from './revocation.js';
 
@@ -85,6 +94,7 @@ export async function heedForeignRevoke(
     ...(delayMs > 0 ? { delayMs } : {}),
     // If it was acquired together with its lease, the repeated call looks for the token here.
     leaseToken: token,
+    downgradable: await hasReader(zk, path, stat.czxid),
   };
   await recordForeignRevoke(context, { kind, namespace, name, path }, stat, leaseId, deadline);
   await unless(zk.set(path, encodeRecord(record), stat.version), 'NO_NODE', 'BAD_VERSION');
@@ -101,4 +111,11 @@ export async function heedIfOverwritten(context: Coordination, hold: Overwritten
   if (node === undefined || !isOverwritten(hold.kind, hold.path, node.data)) return;
   const lease = await context.leases.records.findByOwner(hold.namespace, node.stat.ephemeralOwner, deadline);
   if (lease !== undefined) await heedForeignRevoke(context, hold, node, lease, deadline);
+}
+
+/** Whether a reader's place was made together with it, which goes with it. */
+async function hasReader(zk: BoundClient, path: string, czxid: number): Promise<true | undefined> {
+  const name = downgradedNameOf(baseName(path));
+  const reader = name === undefined ? undefined : await zk.exists(`${parentOf(path)}/${name}`);
+  return reader?.czxid === czxid ? true : undefined;
 }

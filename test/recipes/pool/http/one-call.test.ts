@@ -1,6 +1,6 @@
 /** Lease and members in one request: for a client that has no token yet, also when the answer is lost (C14). */
 import { expect, test } from 'vitest';
-import { eventually } from '../../../support/eventually.js';
+import { eventually, throughout } from '../../../support/eventually.js';
 import type { LeaseHandle, Reply } from '../../../support/http/client.js';
 import { spawnReplica, startPair, startReplica, type Replica } from '../../../support/start-gateway.js';
 import { freshRoot } from '../../../support/start-zookeeper.js';
@@ -106,6 +106,28 @@ test('a refusal keeps the lease that a repetition has found meanwhile (C14)', as
   await release(b, first);
   const { leaseId } = (await found).body as unknown as Granted;
   expect(await leaseIds(a)).toEqual([first.leaseId, leaseId].sort());
+});
+
+test('a client that goes away and wants its place kept finds it, and its lease', async () => {
+  await using pair = await startPair();
+  const { a, b } = pair;
+  await put(a, { of: 1 });
+  const first = await leaseFor(a, { ttlMs: TTL_MS });
+  await acquire(a, first);
+  const gone = new AbortController();
+  const kept = { waitMs: 50_000, keepPlace: true };
+  const left = oneCall(a, kept, gone.signal).catch(() => 'gone');
+  await untilWaiting(b, 1);
+  const before = await leaseIds(b);
+  gone.abort();
+  expect(await left).toBe('gone');
+  await eventually('the first one has left', async () => (await a.metric('postern_waiters')) === 0);
+  await throughout('its place stays', async () => (await leaseIds(b)).join() === before.join());
+  const found = oneCall(b, kept);
+  await eventually('the repetition waits', async () => (await b.metric('postern_waiters')) === 1);
+  await release(b, first);
+  const { leaseId } = (await found).body as unknown as Granted;
+  expect(before).toEqual([first.leaseId, leaseId].sort());
 });
 
 test('a client that goes away leaves no place and no lease; a killed replica leaves both to the repetition', async () => {

@@ -180,6 +180,36 @@ test('a hold that is asked for is not downgraded, also when it is asked for at t
   await eventually('both places are gone', async () => (await nodesOf('asked')).length === 0);
 });
 
+test.each([
+  ['at once', false],
+  ['after the lease was told of it', true],
+] as const)(
+  "released %s, a writer that Curator's Revoker has written over takes its reader's place along",
+  async (_, isTold) => {
+    const name = `overwritten-${isTold}`;
+    const holder = await lease();
+    const reply = await acquire(b, name, holder, { ...WRITE, lockDelayMs: 60_000 });
+    const { holdId } = reply.body as Held;
+    for (const node of await nodesOf(name))
+      await witness.control.setData(`${directory(name)}/${node}`, Buffer.from('__REVOKE__'));
+    if (isTold) await b.showLease(holder);
+    expect((await release(name, holder, { holdId })).status).toBe(204);
+    expect(await nodesOf(name)).toEqual([]);
+    // Nor is anybody delayed: it was not lost.
+    expect((await acquire(a, name, await lease(), { mode: 'write', waitMs: 10_000 })).status).toBe(200);
+  },
+);
+
+test('is refused where a client of Curator has asked for the reserved place', async () => {
+  const holder = await lease();
+  await written('asked-behind', holder);
+  const reader = (await nodesOf('asked-behind')).find((node) => node.includes('__READ__')) ?? '';
+  await witness.control.setData(`${directory('asked-behind')}/${reader}`, Buffer.from('__REVOKE__'));
+  expect(await acquire(a, 'asked-behind', holder, READ)).toMatchObject({ status: 409, body: { code: 'conflict' } });
+  expect((await release('asked-behind', holder)).status).toBe(204);
+  expect(await nodesOf('asked-behind')).toEqual([]);
+});
+
 test('a kept place keeps its reader, and both end with their lease', async () => {
   const [holder, waiter] = [await lease(), await lease()];
   await written('kept', holder);
