@@ -100,7 +100,7 @@ describe.each([
 test('a segment in which nothing comes any more is listed once, and again when something in it has expired', async () => {
   await using pair = await quietPair();
   const half = Array.from({ length: SEGMENT_MESSAGES / 2 }, (_, i) => i);
-  await pushBodies(pair.a, 'work', ['first'], { expiresInMs: HOUR });
+  await pushBodies(pair.a, 'work', ['first'], { expiresInMs: HOUR / 4 });
   for (let i = 0; i < 5; i += 1) await pushBodies(pair.a, 'work', half);
   const listings = async (before?: Sealed): Promise<[Sealed, number]> => {
     const segments: string[] = [];
@@ -114,10 +114,10 @@ test('a segment in which nothing comes any more is listed once, and again when s
   const [second, again] = await listings(first);
   expect(again).toBe(1);
   expect(second).toEqual(first);
-  // As an hour later: the sealed segment with the message that expires is looked at, and the other one is not.
+  // As half an hour later: the sealed segment with the message that expires is looked at, and the other one is not.
   const { zooKeeperClock } = pair.a.gateway.context;
   const at = zooKeeperClock.now();
-  zooKeeperClock.now = () => at + 2 * HOUR;
+  zooKeeperClock.now = () => at + HOUR / 2;
   expect((await listings(second))[1]).toBe(2);
   expect(await queueOf(pair.b, 'work')).toMatchObject({ depth: 2_500 });
 });
