@@ -98,6 +98,7 @@ test('a refusal keeps the lease that a repetition has found meanwhile (C14)', as
   const gone = new AbortController();
   const made = oneCall(a, { waitMs: 50_000 }, gone.signal).catch(() => 'gone');
   await untilWaiting(b, 1);
+  await eventually('it waits', async () => (await a.metric('postern_waiters')) === 1);
   const found = oneCall(b, { waitMs: 50_000 });
   await eventually('the repetition waits', async () => (await b.metric('postern_waiters')) === 1);
   gone.abort();
@@ -118,6 +119,7 @@ test('a client that goes away and wants its place kept finds it, and its lease',
   const kept = { waitMs: 50_000, keepPlace: true };
   const left = oneCall(a, kept, gone.signal).catch(() => 'gone');
   await untilWaiting(b, 1);
+  await eventually('it waits', async () => (await a.metric('postern_waiters')) === 1);
   const before = await leaseIds(b);
   gone.abort();
   expect(await left).toBe('gone');
@@ -140,6 +142,7 @@ test('a client that goes away leaves no place and no lease; a killed replica lea
   const gone = new AbortController();
   const left = oneCall(doomed, { waitMs: 50_000 }, gone.signal).catch(() => 'gone');
   await untilWaiting(other, 1);
+  await eventually('it waits', async () => (await doomed.metric('postern_waiters')) === 1);
   gone.abort();
   expect(await left).toBe('gone');
   await untilWaiting(other, 0);
