@@ -10,7 +10,7 @@
  * The two nodes are made and deleted together. Whoever finds the lease's own node in the transaction that raises the
  * request node has raised that of this lease, and not of one that was made after it.
  */
-import { LeaseExpiredError, PosternError } from '../../errors.js';
+import { ClientGoneError, LeaseExpiredError, PosternError } from '../../errors.js';
 import type { GrantedLease } from '../../leases/grant.js';
 import type { Lease } from '../../leases/lease.js';
 import { fullJitter, pause } from '../../time.js';
@@ -51,7 +51,9 @@ export async function acquireMembersWithLease(
         return { result: await settled(result, end, asked.keepPlace), lease, leaseToken };
       } catch (error) {
         const isRefusal = error instanceof PosternError && error.outcome === 'not-applied' && !isTransient(error);
-        if (isRefusal) await end?.();
+        // A client that has gone asks for nothing any more, whatever was done for it on the way.
+        const isGone = error instanceof ClientGoneError && !asked.keepPlace;
+        if (isRefusal || isGone) await end?.();
         // The lease of the earlier attempt ended just now; this one may have another.
         if (!(error instanceof LeaseExpiredError) || end !== undefined) throw error;
       }
