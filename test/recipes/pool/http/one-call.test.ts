@@ -20,6 +20,19 @@ function oneCall(
   return replica.call('POST', `/v1/pools/${NAME}/acquire`, { body: request, ...(signal && { signal }) });
 }
 
+/** Makes a pool of one member, and takes it. */
+async function taken(replica: Replica): Promise<LeaseHandle> {
+  await put(replica, { of: 1 });
+  const first = await leaseFor(replica, { ttlMs: TTL_MS });
+  await acquire(replica, first);
+  return first;
+}
+
+function untilItWaits(replica: Replica, count = 1): Promise<unknown> {
+  const what = `${count} of its requests wait`;
+  return eventually(what, async () => (await replica.metric('postern_waiters')) === count);
+}
+
 async function leaseIds(replica: Replica): Promise<string[]> {
   const { items } = (await replica.expect(200, 'GET', '/v1/leases')) as { items: { leaseId: string }[] };
   return items.map(({ leaseId }) => leaseId).sort();
@@ -92,18 +105,16 @@ test('one acquire that is sent many times at once takes its members once, for on
 test('a refusal keeps the lease that a repetition has found meanwhile (C14)', async () => {
   await using pair = await startPair();
   const { a, b } = pair;
-  await put(a, { of: 1 });
-  const first = await leaseFor(a, { ttlMs: TTL_MS });
-  await acquire(a, first);
+  const first = await taken(a);
   const gone = new AbortController();
   const made = oneCall(a, { waitMs: 50_000 }, gone.signal).catch(() => 'gone');
   await untilWaiting(b, 1);
-  await eventually('it waits', async () => (await a.metric('postern_waiters')) === 1);
+  await untilItWaits(a);
   const found = oneCall(b, { waitMs: 50_000 });
-  await eventually('the repetition waits', async () => (await b.metric('postern_waiters')) === 1);
+  await untilItWaits(b);
   gone.abort();
   expect(await made).toBe('gone');
-  await eventually('the first one has left', async () => (await a.metric('postern_waiters')) === 0);
+  await untilItWaits(a, 0);
   await release(b, first);
   const { leaseId } = (await found).body as unknown as Granted;
   expect(await leaseIds(a)).toEqual([first.leaseId, leaseId].sort());
@@ -112,21 +123,19 @@ test('a refusal keeps the lease that a repetition has found meanwhile (C14)', as
 test('a client that goes away and wants its place kept finds it, and its lease', async () => {
   await using pair = await startPair();
   const { a, b } = pair;
-  await put(a, { of: 1 });
-  const first = await leaseFor(a, { ttlMs: TTL_MS });
-  await acquire(a, first);
+  const first = await taken(a);
   const gone = new AbortController();
   const kept = { waitMs: 50_000, keepPlace: true };
   const left = oneCall(a, kept, gone.signal).catch(() => 'gone');
   await untilWaiting(b, 1);
-  await eventually('it waits', async () => (await a.metric('postern_waiters')) === 1);
+  await untilItWaits(a);
   const before = await leaseIds(b);
   gone.abort();
   expect(await left).toBe('gone');
-  await eventually('the first one has left', async () => (await a.metric('postern_waiters')) === 0);
+  await untilItWaits(a, 0);
   await throughout('its place stays', async () => (await leaseIds(b)).join() === before.join());
   const found = oneCall(b, kept);
-  await eventually('the repetition waits', async () => (await b.metric('postern_waiters')) === 1);
+  await untilItWaits(b);
   await release(b, first);
   const { leaseId } = (await found).body as unknown as Granted;
   expect(before).toEqual([first.leaseId, leaseId].sort());
@@ -136,12 +145,10 @@ test('a client that goes away leaves no place and no lease; a killed replica lea
   const root = freshRoot();
   await using doomed = await spawnReplica({ root });
   await using other = await startReplica({ root });
-  await put(other, { of: 1 });
-  const first = await leaseFor(other, { ttlMs: TTL_MS });
-  await acquire(other, first);
+  const first = await taken(other);
   const gone = new AbortController();
   const left = oneCall(other, { waitMs: 50_000 }, gone.signal).catch(() => 'gone');
-  await eventually('it waits', async () => (await other.metric('postern_waiters')) === 1);
+  await untilItWaits(other);
   gone.abort();
   expect(await left).toBe('gone');
   await untilWaiting(other, 0);
@@ -152,7 +159,7 @@ test('a client that goes away leaves no place and no lease; a killed replica lea
   await doomed.kill();
   expect(await lost).toBe('lost');
   const repeated = oneCall(other, { waitMs: 50_000 });
-  await eventually('the repetition waits', async () => (await other.metric('postern_waiters')) === 1);
+  await untilItWaits(other);
   await release(other, first);
   const { leaseId } = (await repeated).body as unknown as Granted;
   expect(before).toEqual([first.leaseId, leaseId].sort());
