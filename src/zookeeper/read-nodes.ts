@@ -5,9 +5,10 @@ import type { ByteBudget } from './byte-budget.js';
 import { zooKeeperReason } from './errors.js';
 import type { NodeData } from './operations.js';
 
-/** With values of 4 KiB the answer stays well below ZooKeeper's limit of 1 MiB. */
+/** With values of 5 KiB the answer stays well below ZooKeeper's limit of 1 MiB. */
 const AT_ONCE = 100;
-const BATCH_BYTES = 512 * 1024;
+const NODE_BYTES = 5 * 1024;
+const BATCH_BYTES = AT_ONCE * NODE_BYTES;
 
 export type ReadNode = Pick<NodeData, 'data' | 'stat'>;
 
@@ -28,20 +29,23 @@ export async function readNodes(
 }
 
 /**
- * As `readNodes`, for any number of nodes of up to 4 KiB of which only parts are needed: within the connection's budget
- * for large readings.
+ * As `readNodes`, for any number of nodes of which only parts are needed: within the connection's budget for large
+ * readings.
  * @param budget of that connection
  * @param keep called for each as it arrives; only its results are kept until the last one has come
+ * @param nodeBytes the most that one of them has
  */
 export async function readOfMany<T>(
   zk: BoundClient,
   budget: ByteBudget,
   paths: readonly string[],
   keep: (node: ReadNode, index: number) => T,
+  nodeBytes = NODE_BYTES,
 ): Promise<(T | undefined)[]> {
+  const atOnce = Math.floor(BATCH_BYTES / nodeBytes);
   const read = (from: number): Promise<(T | undefined)[]> =>
-    readBatch(zk, paths.slice(from, from + AT_ONCE), (node, i) => keep(node, from + i));
-  const starts = startsOf(paths, AT_ONCE);
+    readBatch(zk, paths.slice(from, from + atOnce), (node, i) => keep(node, from + i));
+  const starts = startsOf(paths, atOnce);
   const batches = await Promise.all(starts.map((from) => budget.spend(BATCH_BYTES, zk.deadline, () => read(from))));
   return batches.flat();
 }

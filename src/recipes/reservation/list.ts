@@ -1,11 +1,9 @@
 /** The reservations of a namespace that stand, by the names of their locks. */
 import type { Page } from '../../page.js';
-import type { BoundClient } from '../../zookeeper/bound.js';
+import { readOfMany, type ReadNode } from '../../zookeeper/read-nodes.js';
 import type { Coordination } from '../coordination.js';
 import { decodeReservation, isStanding, type StandingRecord } from './reservation.js';
 
-/** So many nodes are read in one request. */
-const READ_AT_ONCE = 128;
 const RECORD_BYTES_MAX = 6 * 1024;
 
 /** As the server at hand knows them. */
@@ -18,18 +16,14 @@ export async function listReservations(
   const zk = control.until(deadline);
   const directory = layout.reservationsOf(namespace);
   const ids = await zk.children(directory);
-  const records: StandingRecord[] = [];
-  for (let i = 0; i < ids.length; i += READ_AT_ONCE) {
-    const paths = ids.slice(i, i + READ_AT_ONCE).map((id) => `${directory}/${id}`);
-    const read = (): ReturnType<BoundClient['multiRead']> =>
-      zk.multiRead(paths.map((path) => ({ type: 'getData', path })));
-    const { results } = await control.largeReads.spend(paths.length * RECORD_BYTES_MAX, deadline, read);
-    for (const result of results) {
-      const record = 'data' in result ? decodeReservation(result.data) : undefined;
-      if (record !== undefined && isStanding(record) && record.name.startsWith(prefix) && shows(record.name))
-        records.push(record);
-    }
-  }
+  const paths = ids.map((id) => `${directory}/${id}`);
+  const shownOf = ({ data }: ReadNode): StandingRecord | undefined => {
+    const record = decodeReservation(data);
+    const isShown = record !== undefined && isStanding(record) && record.name.startsWith(prefix) && shows(record.name);
+    return isShown ? record : undefined;
+  };
+  const found = await readOfMany(zk, control.largeReads, paths, shownOf, RECORD_BYTES_MAX);
+  const records = found.filter((record) => record !== undefined);
   // A lock has one at most: there is one holder.
   records.sort((a, b) => (a.name < b.name ? -1 : 1));
   const rest = after === undefined ? records : records.filter(({ name }) => name > after);

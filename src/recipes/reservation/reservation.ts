@@ -57,6 +57,8 @@ export interface Standing {
   /** Epoch ms on the ensemble's clock. */
   since: number;
   until: number;
+  /** Of which request to stand: a request whose answer was lost knows its own by it. */
+  attempt?: string | undefined;
 }
 
 export type StandingRecord = ReservationRecord & { standing: Standing };

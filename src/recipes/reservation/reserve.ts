@@ -31,7 +31,7 @@ import { parentOf } from '../../zookeeper/paths.js';
 import { AGAIN, persisting, retrying } from '../../zookeeper/retrying.js';
 import type { Coordination } from '../coordination.js';
 import type { Granted, NotGranted } from '../line/acquire.js';
-import { decodeHoldId, decodeRecord, holdNodeName, type Hold } from '../line/contender.js';
+import { decodeHoldId, decodeRecord, holdNodeName, newAttempt, type Hold } from '../line/contender.js';
 import { acquireLine } from '../line/request.js';
 import type { ReservationBounds } from './bounds.js';
 import { freeAt, freeIfDue } from './free.js';
@@ -82,6 +82,8 @@ interface Wanted {
   lease: Lease;
   /** Of the record. */
   version: number;
+  /** Once it was asked to stand: in which words, and at which version. */
+  asked?: { readonly attempt: string; readonly at: number };
 }
 
 /**
@@ -277,16 +279,18 @@ class Reserving {
    * Steps 3 and 4: writes until when it stands, and lets go of the lease.
    * @returns undefined when the hold was lost again, or is to be looked for as a repeated request does
    */
-  async #stand({ lease }: Wanted, granted: Granted): Promise<Reserved | undefined> {
+  async #stand(wanted: Wanted, granted: Granted): Promise<Reserved | undefined> {
     const { forMs, hardDeadline, namespace, name, requester } = this.#request;
     const { control, layout, granted: holds, metrics } = this.#context;
     const path = `${layout.line('lock', namespace, name)}/${holdNodeName(decodeHoldId(granted.holdId) as Hold)}`;
     const place = { path, czxid: granted.fencingToken };
     const clock = await preciseClock(this.#context, hardDeadline);
-    const standing = { ...place, since: Math.round(clock.now()), until: Math.ceil(clock.latest() + forMs) };
+    const [since, until] = [Math.round(clock.now()), Math.ceil(clock.latest() + forMs)];
+    const standing = { ...place, since, until, attempt: newAttempt() };
     const zk = control.writingFor(requester).until(hardDeadline);
-    const stood = await persisting('the reservation', hardDeadline, () => this.#write(zk, lease, standing));
+    const stood = await persisting('the reservation', hardDeadline, () => this.#write(zk, wanted, standing));
     if (stood === undefined) return undefined;
+    const { lease } = wanted;
     holds.forget(path, lease.leaseId);
     endQuietly(this.#context, lease);
     if (stood === 'stood-before') return undefined;
@@ -296,28 +300,36 @@ class Reserving {
 
   async #write(
     zk: BoundClient,
-    { leaseId }: Lease,
+    wanted: Wanted,
     standing: StandingRecord['standing'],
   ): Promise<{ record: StandingRecord; version: number } | 'stood-before' | undefined | typeof AGAIN> {
     await zk.sync(this.#path);
     const [node, place] = await Promise.all([zk.find(this.#path), zk.find(standing.path)]);
     const record = node === undefined ? undefined : decodeReservation(node.data);
-    if (node === undefined || record?.leaseId !== leaseId || place?.stat.czxid !== standing.czxid) return undefined;
+    if (node === undefined || record?.leaseId !== wanted.lease.leaseId || place?.stat.czxid !== standing.czxid)
+      return undefined;
     const { version } = node.stat;
     if (isStanding(record)) {
       if (record.standing.czxid !== standing.czxid) return undefined;
       // An earlier try of this write has done it; or a repeated request, whose client may have been told of it.
-      return this.#request.isAnonymous ? { record, version } : 'stood-before';
+      return this.#isUntold(wanted, record, version) ? { record, version } : 'stood-before';
     }
     if (decodeRecord(place.data)?.state === 'waiting') return undefined;
-    const { leaseToken: _, condemned: __, ...wanted } = record;
-    const stands: StandingRecord = { ...wanted, standing };
+    wanted.asked = { attempt: standing.attempt as string, at: version };
+    const { leaseToken: _, condemned: __, ...rest } = record;
+    const stands: StandingRecord = { ...rest, standing };
     const writing = zk.multi([
       { type: 'setData', path: this.#path, data: encodeReservation(stands), version },
       { type: 'setData', path: standing.path, data: placeOf(this.#id, stands), version: place.stat.version },
     ]);
     const written = await unless(writing, 'NO_NODE', 'BAD_VERSION');
     return written === undefined ? AGAIN : { record: stands, version: version + 1 };
+  }
+
+  /** Whether `wanted` was made to stand here, and no repeated request has been there since. */
+  #isUntold({ asked }: Pick<Wanted, 'asked'>, { standing }: StandingRecord, version: number): boolean {
+    const isOwn = asked !== undefined && standing.attempt === asked.attempt && version === asked.at + 1;
+    return isOwn || this.#request.isAnonymous;
   }
 
   #reserved(record: StandingRecord, waitedMs: number, alreadyHeld: boolean, undelivered: () => void): Reserved {
@@ -333,7 +345,7 @@ class Reserving {
   }
 
   /** Nothing comes of it: lease, record and place go, unless a repeated request goes on with them. */
-  #forget(wanted: Pick<Wanted, 'lease' | 'version'>): void {
+  #forget(wanted: Omit<Wanted, 'record'>): void {
     const { cleanup, control } = this.#context;
     cleanup.persist(async () => {
       const deadline = performance.now() + BACKGROUND_MS;
@@ -342,13 +354,15 @@ class Reserving {
   }
 
   /** @returns false when a repeated request goes on with it */
-  async #condemn(zk: BoundClient, { lease, version }: Pick<Wanted, 'lease' | 'version'>): Promise<boolean> {
+  async #condemn(zk: BoundClient, wanted: Omit<Wanted, 'record'>): Promise<boolean> {
+    const { lease, version } = wanted;
     const node = await zk.fresh(() => zk.find(this.#path));
     const record = node === undefined ? undefined : decodeReservation(node.data);
     if (node === undefined || record?.leaseId !== lease.leaseId || record.condemned === true) return true;
     if (isStanding(record)) {
-      // It has become one after all, of which nobody was told, and nobody will ask again.
-      if (this.#request.isAnonymous) await freeAt(zk, this.#path, record.standing, node.stat.version);
+      // It has become one after all, and nobody was told of it.
+      if (this.#isUntold(wanted, record, node.stat.version))
+        await freeAt(zk, this.#path, record.standing, node.stat.version);
       return true;
     }
     const condemned = encodeReservation({ ...record, condemned: true });

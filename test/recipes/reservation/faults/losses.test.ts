@@ -312,6 +312,18 @@ describe('an answer that cannot be delivered', () => {
     expect(await recordsOf(witness)).toEqual([]);
   });
 
+  test('gives it back although the reply to its last step was lost', async () => {
+    await using cuttable = await startCuttable({ root: freshRoot() });
+    const { replica, proxy } = cuttable;
+    let lost: Promise<void> | undefined;
+    beforeMulti(replica, () => void (lost = proxy.loseReply(OPCODE.multi)), isThat('stands', replica));
+    const { alreadyHeld, undelivered } = await reserveDirectly(replica, newRequestId());
+    await lost;
+    expect(alreadyHeld).toBe(false);
+    undelivered();
+    await eventually('it is free', () => isFree(replica, NAME));
+  });
+
   test('gives nothing back of which a repeated request was told (C58)', async () => {
     await using pair = await startPair();
     const requestId = newRequestId();
