@@ -1,16 +1,13 @@
 /** Groups: who is there, with the value of each member. */
 import type { JSX } from 'preact';
-import { useMemo } from 'preact/hooks';
 import type { Schemas } from '../api/contract.js';
 import { Age } from '../parts/age.js';
 import { Facts } from '../parts/facts.js';
-import { LeaseLink, ThingLink } from '../parts/link.js';
+import { LeaseLink } from '../parts/link.js';
 import type { Column } from '../parts/list.js';
-import { Listing } from '../parts/listing.js';
 import { SmallTable } from '../parts/small-table.js';
+import { nameColumn, numberColumn, ToldListing } from '../parts/told-listing.js';
 import { ToldPanel } from '../parts/told-panel.js';
-import { isTold, revisionOf, thingsOf, unreadable } from '../state/live.js';
-import { route } from '../state/route.js';
 import { number } from '../words/quantity.js';
 import { bounded } from '../words/value.js';
 import { GroupMessages } from './group-messages.js';
@@ -20,39 +17,17 @@ type Group = Schemas['Group'];
 const VALUE_SHOWN_MAX = 200;
 
 const COLUMNS: readonly Column<Group>[] = [
-  {
-    title: 'Name',
-    width: 'minmax(5rem, 2fr)',
-    cell: ({ name }) => <ThingLink kind="group" name={name} />,
-    order: (one, other) => (one.name < other.name ? -1 : 1),
-  },
-  {
-    title: 'Members',
-    width: '6rem',
-    cell: ({ memberCount }) => number(memberCount),
-    order: (one, other) => one.memberCount - other.memberCount,
-    isNumber: true,
-  },
+  nameColumn('group'),
+  numberColumn('Members', ({ memberCount }) => memberCount),
 ];
 
 export function GroupsView(): JSX.Element {
-  const revision = revisionOf('group');
-  const rows = useMemo(() => [...thingsOf('group').values()].sort((a, b) => (a.name < b.name ? -1 : 1)), [revision]);
-  const { chosen } = route.value;
   return (
-    <Listing
-      title="Groups"
-      what="groups"
-      rows={rows}
+    <ToldListing
+      kind="group"
       columns={COLUMNS}
-      keyOf={({ name }) => name}
-      textsOf={({ name }) => [name]}
-      hint="name"
-      isRead={isTold.value}
-      error={unreadable.value.get('group')}
       empty="There is no group in this namespace."
-      chosen={chosen?.name}
-      panel={chosen === undefined ? null : <GroupPanel name={chosen.name} />}
+      panel={(name) => <GroupPanel name={name} />}
     />
   );
 }

@@ -1,20 +1,18 @@
 /** Pools: how many members are free, who has which, and which of them are given to nobody. */
 import type { JSX } from 'preact';
-import { useMemo, useRef } from 'preact/hooks';
+import { useRef } from 'preact/hooks';
 import type { Schemas } from '../api/contract.js';
 import { requestJson } from '../api/request.js';
 import { Age, Until } from '../parts/age.js';
 import { Facts } from '../parts/facts.js';
-import { LeaseLink, ThingLink } from '../parts/link.js';
+import { LeaseLink } from '../parts/link.js';
 import type { Column } from '../parts/list.js';
-import { Listing } from '../parts/listing.js';
 import { SmallTable } from '../parts/small-table.js';
 import { Empty, Failed, Loading } from '../parts/states.js';
+import { nameColumn, numberColumn, ToldListing } from '../parts/told-listing.js';
 import { ToldPanel } from '../parts/told-panel.js';
 import { useFetched } from '../state/fetched.js';
-import { isTold, revisionOf, thingsOf, unreadable } from '../state/live.js';
 import { membersOf } from '../state/pool-members.js';
-import { route } from '../state/route.js';
 import { caller } from '../state/session.js';
 import { nameOf } from '../words/holder.js';
 import { number } from '../words/quantity.js';
@@ -26,47 +24,21 @@ type Pool = Schemas['Pool'];
 const EVERY_MS = 1_000;
 
 const COLUMNS: readonly Column<Pool>[] = [
-  {
-    title: 'Name',
-    width: 'minmax(5rem, 2fr)',
-    cell: ({ name }) => <ThingLink kind="pool" name={name} />,
-    order: (one, other) => (one.name < other.name ? -1 : 1),
-  },
-  { ...count('Members', ({ total }) => total), isMinor: true },
-  count('Free', ({ free }) => free),
-  count('Held', ({ heldCount }) => heldCount),
-  { ...count('Quarantined', ({ restingCount }) => restingCount), isMinor: true },
-  { ...count('Waiting', ({ waiterCount }) => waiterCount), isMinor: true },
+  nameColumn('pool'),
+  { ...numberColumn('Members', ({ total }) => total), isMinor: true },
+  numberColumn('Free', ({ free }) => free),
+  numberColumn('Held', ({ heldCount }) => heldCount),
+  { ...numberColumn('Quarantined', ({ restingCount }) => restingCount), isMinor: true },
+  { ...numberColumn('Waiting', ({ waiterCount }) => waiterCount), isMinor: true },
 ];
 
-function count(title: string, of: (pool: Pool) => number): Column<Pool> {
-  return {
-    title,
-    width: '6.5rem',
-    cell: (pool) => number(of(pool)),
-    order: (one, other) => of(other) - of(one),
-    isNumber: true,
-  };
-}
-
 export function PoolsView(): JSX.Element {
-  const revision = revisionOf('pool');
-  const rows = useMemo(() => [...thingsOf('pool').values()].sort((a, b) => (a.name < b.name ? -1 : 1)), [revision]);
-  const { chosen } = route.value;
   return (
-    <Listing
-      title="Pools"
-      what="pools"
-      rows={rows}
+    <ToldListing
+      kind="pool"
       columns={COLUMNS}
-      keyOf={({ name }) => name}
-      textsOf={({ name }) => [name]}
-      hint="name"
-      isRead={isTold.value}
-      error={unreadable.value.get('pool')}
       empty="There is no pool in this namespace."
-      chosen={chosen?.name}
-      panel={chosen === undefined ? null : <PoolPanel name={chosen.name} />}
+      panel={(name) => <PoolPanel name={name} />}
     />
   );
 }

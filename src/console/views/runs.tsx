@@ -1,19 +1,16 @@
 /** Runs: how the last occurrences of each are, who has or had the last attempt, and what it noted. */
 import type { JSX } from 'preact';
-import { useMemo } from 'preact/hooks';
 import type { Schemas } from '../api/contract.js';
 import { requestJson } from '../api/request.js';
 import { Age } from '../parts/age.js';
 import { Facts } from '../parts/facts.js';
 import { Intervention } from '../parts/intervention.js';
-import { LeaseLink, ThingLink } from '../parts/link.js';
+import { LeaseLink } from '../parts/link.js';
 import type { Column } from '../parts/list.js';
-import { Listing } from '../parts/listing.js';
 import { SmallTable } from '../parts/small-table.js';
 import { Empty } from '../parts/states.js';
+import { nameColumn, ToldListing } from '../parts/told-listing.js';
 import { ToldPanel } from '../parts/told-panel.js';
-import { isTold, revisionOf, thingsOf, unreadable } from '../state/live.js';
-import { route } from '../state/route.js';
 import { caller } from '../state/session.js';
 import { number } from '../words/quantity.js';
 import { visible } from '../words/visible.js';
@@ -22,12 +19,7 @@ type Run = Schemas['Run'];
 type Occurrence = Schemas['Occurrence'];
 
 const COLUMNS: readonly Column<Run>[] = [
-  {
-    title: 'Name',
-    width: 'minmax(5rem, 2fr)',
-    cell: ({ name }) => <ThingLink kind="run" name={name} />,
-    order: (one, other) => (one.name < other.name ? -1 : 1),
-  },
+  nameColumn('run'),
   {
     title: 'Last',
     width: '6rem',
@@ -56,23 +48,14 @@ const COLUMNS: readonly Column<Run>[] = [
 ];
 
 export function RunsView(): JSX.Element {
-  const revision = revisionOf('run');
-  const rows = useMemo(() => [...thingsOf('run').values()].sort((a, b) => (a.name < b.name ? -1 : 1)), [revision]);
-  const { chosen } = route.value;
   return (
-    <Listing
-      title="Runs"
-      what="runs"
-      rows={rows}
+    <ToldListing
+      kind="run"
       columns={COLUMNS}
-      keyOf={({ name }) => name}
       textsOf={(run) => [run.name, lastOf(run)?.state, lastOf(run)?.occurrence, lastOf(run)?.by.label]}
       hint="name, state, occurrence or label"
-      isRead={isTold.value}
-      error={unreadable.value.get('run')}
       empty="No run is remembered in this namespace."
-      chosen={chosen?.name}
-      panel={chosen === undefined ? null : <RunPanel name={chosen.name} />}
+      panel={(name) => <RunPanel name={name} />}
     />
   );
 }

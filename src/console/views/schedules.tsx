@@ -1,30 +1,22 @@
 /** Schedules: when a message is pushed to which queue, what was pushed last, and what was missed or refused. */
 import type { JSX } from 'preact';
-import { useMemo } from 'preact/hooks';
 import type { Schemas } from '../api/contract.js';
 import { Age, Until } from '../parts/age.js';
 import { Facts } from '../parts/facts.js';
 import { ThingLink } from '../parts/link.js';
 import type { Column } from '../parts/list.js';
-import { Listing } from '../parts/listing.js';
 import { SmallTable } from '../parts/small-table.js';
 import { Empty } from '../parts/states.js';
+import { nameColumn, ToldListing } from '../parts/told-listing.js';
 import { ToldPanel } from '../parts/told-panel.js';
 import { Value } from '../parts/value.js';
-import { isTold, revisionOf, thingsOf, unreadable } from '../state/live.js';
-import { route } from '../state/route.js';
 import { number } from '../words/quantity.js';
 import { DeleteSchedule, PauseSchedule } from './schedule-actions.js';
 
 type Schedule = Schemas['Schedule'];
 
 const COLUMNS: readonly Column<Schedule>[] = [
-  {
-    title: 'Name',
-    width: 'minmax(5rem, 2fr)',
-    cell: ({ name }) => <ThingLink kind="schedule" name={name} />,
-    order: (one, other) => (one.name < other.name ? -1 : 1),
-  },
+  nameColumn('schedule'),
   {
     title: 'State',
     width: '6rem',
@@ -61,23 +53,14 @@ const COLUMNS: readonly Column<Schedule>[] = [
 ];
 
 export function SchedulesView(): JSX.Element {
-  const revision = revisionOf('schedule');
-  const rows = useMemo(() => [...thingsOf('schedule').values()].sort((a, b) => (a.name < b.name ? -1 : 1)), [revision]);
-  const { chosen } = route.value;
   return (
-    <Listing
-      title="Schedules"
-      what="schedules"
-      rows={rows}
+    <ToldListing
+      kind="schedule"
       columns={COLUMNS}
-      keyOf={({ name }) => name}
       textsOf={(schedule) => [schedule.name, stateOf(schedule), schedule.queue, schedule.cron]}
       hint="name, state, queue or cron"
-      isRead={isTold.value}
-      error={unreadable.value.get('schedule')}
       empty="There is no schedule in this namespace."
-      chosen={chosen?.name}
-      panel={chosen === undefined ? null : <SchedulePanel name={chosen.name} />}
+      panel={(name) => <SchedulePanel name={name} />}
     />
   );
 }
