@@ -12,6 +12,7 @@ import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { cpus, loadavg } from 'node:os';
 import { join, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { build, endWithParent } from '../../scripts/lib/zookeeper.mjs';
 import { sleep } from '../generator/meter.js';
@@ -49,9 +50,10 @@ process.once('SIGTERM', () => process.exit(143));
 await build(say);
 const minutes = Number(values.minutes);
 const zookeeper = await startZooKeeper({ heap: '1g', config: { maxSessionTimeout: '300000' } });
+const nodeOptions = `--expose-gc --import ${pathToFileURL(join(ROOT, 'bench/soak/collect.mjs')).href}`;
 const replicas = [
-  await startPostern({ zooKeeperPort: zookeeper.port }),
-  await startPostern({ zooKeeperPort: zookeeper.port }),
+  await startPostern({ zooKeeperPort: zookeeper.port, nodeOptions }),
+  await startPostern({ zooKeeperPort: zookeeper.port, nodeOptions }),
 ];
 const work: Work = {
   ports: replicas.map(({ port }) => port),
@@ -81,6 +83,13 @@ async function sample(): Promise<Sample> {
   return one;
 }
 
+/** As `sample`, once the replicas have collected their garbage: a process that rests lets it lie. */
+async function sampleOfHeld(): Promise<Sample> {
+  for (const replica of replicas) replica.process.kill('SIGUSR2');
+  await sleep(SAMPLE_EVERY_MS);
+  return sample();
+}
+
 /** Samples at fixed times until `ms` have passed. */
 async function sampleFor(ms: number, tell: boolean): Promise<Sample[]> {
   const from = samples.length;
@@ -98,8 +107,7 @@ async function sampleFor(ms: number, tell: boolean): Promise<Sample[]> {
   return samples.slice(from);
 }
 
-await sleep(SAMPLE_EVERY_MS);
-const before = await sample();
+const before = await sampleOfHeld();
 say(
   `starting ${work.leases} leases, ${work.locks} locks with ${work.contenders} contenders each, ${work.messages} messages/s`,
 );
@@ -110,7 +118,7 @@ const steady = await sampleFor(minutes * 60_000, true);
 say('giving everything back');
 told = (await ask('stop')) as Told;
 await sampleFor(SETTLE_MS, false);
-const after = samples.at(-1) as Sample;
+const after = await sampleOfHeld();
 
 const judged = judge(before, steady.slice(Math.floor(steady.length * WARM_UP_SHARE)), after);
 const soak: Soak = {
