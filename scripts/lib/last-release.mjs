@@ -3,7 +3,7 @@
  * this checkout. `test/upgrade/release.json` names its commit, as tags may be missing where the tests run.
  */
 import { existsSync } from 'node:fs';
-import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { lstat, mkdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { installPackages, ROOT } from './install.mjs';
 import { run } from './run.mjs';
@@ -36,7 +36,10 @@ export async function provideLastRelease(log) {
   const { version, commit } = release;
   const folder = join(ROOT, '.cache', 'releases', commit);
   const provided = { ...release, main: join(folder, 'dist', 'main.js') };
-  if (existsSync(folder)) return provided;
+  if (existsSync(folder)) {
+    await providePackages(folder, log);
+    return provided;
+  }
   await fetchCommit(release);
   log(`Building release ${version} (${commit.slice(0, 12)})`);
   // Under another name until it is complete: another process may be at it too.
@@ -47,8 +50,7 @@ export async function provideLastRelease(log) {
   await must('git', ['archive', '--format=tar', `--output=${archive}`, commit], ROOT);
   await must('tar', ['-xf', archive, '-C', unfinished], ROOT);
   await rm(archive);
-  // Inside this checkout, whose packages it finds as its own where they are the same.
-  if (!(await hasSamePackages(unfinished))) await installPackages(log, unfinished);
+  await providePackages(unfinished, log);
   for (const script of BUILDS) await must('npm', ['run', script], unfinished, BUILD_MS);
   try {
     await rename(unfinished, folder);
@@ -87,6 +89,22 @@ function git(...args) {
 async function must(command, args, cwd, timeoutMs = GIT_MS) {
   const { problem, output } = await run(command, args, { timeoutMs, cwd });
   if (problem) throw new Error(`The last release cannot be built: ${problem}\n${output.trim()}`);
+}
+
+/**
+ * Those of this checkout as long as they are the same, else its own.
+ * @param {string} folder
+ * @param {(line: string) => void} log
+ */
+async function providePackages(folder, log) {
+  const packages = join(folder, 'node_modules');
+  const isLinked = (await lstat(packages).catch(() => undefined))?.isSymbolicLink() === true;
+  if (await hasSamePackages(folder)) {
+    if (!existsSync(packages)) await symlink(join(ROOT, 'node_modules'), packages);
+    return;
+  }
+  if (isLinked) await rm(packages);
+  await installPackages(log, folder);
 }
 
 /** @param {string} folder */
