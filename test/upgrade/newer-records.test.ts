@@ -7,6 +7,7 @@ import { Sweep } from '../../src/recipes/housekeeping/sweep.js';
 import { ifKnown, expectKnown, NewerRecordError } from '../../src/recipes/known-record.js';
 import { TidyPools } from '../../src/recipes/pool/tidy.js';
 import { TidyQueues } from '../../src/recipes/queue/admin/tidy.js';
+import { baseName } from '../../src/zookeeper/paths.js';
 import type { Client, LeaseHandle } from '../support/http/client.js';
 import { startReplica, type Replica } from '../support/start-gateway.js';
 import { freshRoot, sharedZooKeeper } from '../support/start-zookeeper.js';
@@ -22,7 +23,7 @@ interface Kind {
   what: string;
   /** Makes it. */
   made: readonly Call[];
-  /** The path of the record, below the namespace or the root; of several children the only one. */
+  /** The path of the record, below the namespace or the root; `*` is the only child, also in what is asked and said. */
   record: string;
   /** What a newer release might make of it. */
   changes: readonly { change: (record: Json) => Json; unknown: string }[];
@@ -128,6 +129,20 @@ const KINDS: readonly Kind[] = [
     ],
   },
   {
+    what: 'the transaction "*"',
+    made: [['POST', '/v1/transactions', { participants: ['p'], deadlineMs: HOUR_MS }]],
+    record: 'transactions/*/*',
+    changes: [
+      NEW_FIELD,
+      { change: (record) => ({ ...record, decision: { state: 'put off' } }), unknown: 'state "put off"' },
+    ],
+    asked: [
+      ['GET', '/v1/transactions/*'],
+      ['POST', '/v1/transactions/*/abort', {}],
+      ['GET', '/v1/transactions'],
+    ],
+  },
+  {
     what: 'a value of the configuration',
     made: [['PUT', '/v1/config/key', { value: 1 }]],
     record: 'config/key',
@@ -174,10 +189,10 @@ afterAll(() => control[Symbol.asyncDispose]());
 
 async function pathOf(root: string, record: string): Promise<string> {
   const path = record.startsWith('/') ? root + record : `${root}/ns/default/${record}`;
-  if (!path.endsWith('/*')) return path;
-  const directory = path.slice(0, -2);
-  const [child] = (await control.getChildren(directory)).children;
-  return `${directory}/${child}`;
+  const [directory = '', ...below] = path.split('/*');
+  let found = directory;
+  for (const rest of below) found += `/${(await control.getChildren(found)).children[0]}${rest}`;
+  return found;
 }
 
 function ask(client: Client, { leaseToken }: LeaseHandle, [method, path, body]: Call): ReturnType<Client['call']> {
@@ -199,15 +214,17 @@ describe.each(KINDS)('$what, written by a newer release', ({ what, made, record,
     const path = await pathOf(root, record);
     const before = (await control.getData(path)).data;
     const newer = changed(before, change);
+    const named = (text: string): string => text.replace('*', baseName(path));
     await control.setData(path, newer);
 
     for (const call of asked) {
-      const reply = await ask(replica, lease, call);
+      const [method, asks, body] = call;
+      const reply = await ask(replica, lease, body === undefined ? [method, named(asks)] : [method, named(asks), body]);
       expect(reply.body, call.join(' ')).toMatchObject({
         status: 503,
         code: 'zookeeper-unavailable',
         outcome: 'not-applied',
-        detail: `Another release has written ${what}: this one does not know its ${unknown}. Nothing was done. Ask a replica of the release that wrote it.`,
+        detail: `Another release has written ${named(what)}: this one does not know its ${unknown}. Nothing was done. Ask a replica of the release that wrote it.`,
       });
     }
     expect((await control.getData(path)).data.toString()).toBe(newer.toString());
