@@ -1,11 +1,13 @@
 /**
  * The `version` step of `npm version X`, which has changed package.json by then: writes the version into every other
  * place, gives what is unreleased in CHANGELOG.md its heading, and hands these files to the commit that npm makes. With
- * --check it only compares: the exit code says whether all places have the version of package.json.
+ * --released it is the `postversion` step: that commit becomes the release from which the tests upgrade, in a commit of
+ * its own. With --check it only compares: the exit code says whether all places have the version of package.json.
  */
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ROOT } from './lib/install.mjs';
+import { noteRelease, RELEASE_FILE } from './lib/last-release.mjs';
 import { run } from './lib/run.mjs';
 import { findVersions, setVersions, versionOf } from './lib/versions.mjs';
 
@@ -16,6 +18,7 @@ const GIT_MS = 60_000;
 const version = await versionOf(ROOT);
 try {
   if (process.argv.includes('--check')) await check();
+  else if (process.argv.includes('--released')) await released();
   else await release();
 } catch (error) {
   console.error(/** @type {Error} */ (error).message);
@@ -31,8 +34,22 @@ async function check() {
 async function release() {
   await writeFile(join(ROOT, CHANGELOG), headed(await readFile(join(ROOT, CHANGELOG), 'utf8')));
   const files = await setVersions(ROOT, version);
-  const { problem } = await run('git', ['add', '--', CHANGELOG, ...files], { timeoutMs: GIT_MS, cwd: ROOT });
+  await git('add', '--', CHANGELOG, ...files);
+}
+
+async function released() {
+  const tags = (await git('tag', '--points-at', 'HEAD')).split('\n');
+  if (!tags.includes(`v${version}`)) return; // asked for without commit and tag
+  await noteRelease({ version, commit: await git('rev-parse', 'HEAD') });
+  await git('add', '--', RELEASE_FILE);
+  await git('commit', '--quiet', '--message', `Upgrade from release ${version} in the tests`);
+}
+
+/** @param {string[]} args @returns {Promise<string>} what it prints */
+async function git(...args) {
+  const { problem, output } = await run('git', args, { timeoutMs: GIT_MS, cwd: ROOT });
   if (problem) throw new Error(problem);
+  return output.trim();
 }
 
 /** @param {string} changelog @returns {string} with all that was unreleased under the version */

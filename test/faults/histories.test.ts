@@ -8,11 +8,8 @@
  */
 import { env } from 'node:process';
 import { test } from 'vitest';
-import { History, NotApplied, now } from '../histories/history.js';
-import { UNDECIDED } from '../histories/linearizable.js';
-import { encodeOperation, type Workload } from '../histories/workload.js';
+import { Crowd } from '../histories/crowd.js';
 import { workloads } from '../histories/workloads/index.js';
-import type { Client } from '../support/http/client.js';
 import { passed } from '../support/eventually.js';
 import { spawnReplica, type ReplicaProcess } from '../support/start-gateway.js';
 import { freshRoot } from '../support/start-zookeeper.js';
@@ -22,69 +19,7 @@ import { seededRandom } from '../support/scene.js';
 /** A multiple of the usual number. */
 const ROUNDS = Number(env['HISTORY_ROUNDS'] ?? 1);
 const KINDS = env['HISTORY_KINDS']?.split(',') ?? Object.keys(workloads);
-const CLIENTS = 3;
-const OBJECTS = 2;
 const TROUBLE_EVERY_MS = 1_000;
-/** Objects are left alone after this. */
-const RENEWED_MS = 5_000;
-/** Between two operations of a client, so that a history stays short while replicas start. */
-const PAUSE_MS = 50;
-
-/** Clients of one kind. */
-class Crowd<I, O> {
-  readonly history = new History<I, O>();
-
-  constructor(
-    readonly workload: Workload<I, O>,
-    readonly replicas: readonly Client[],
-    readonly random: () => number,
-    readonly ttlMs: number,
-  ) {}
-
-  async run(signal: AbortSignal): Promise<void> {
-    const { random, replicas, ttlMs, workload } = this;
-    const pick = (count: number): number => Math.floor(random() * count);
-    const scene = {
-      random,
-      signal,
-      ttlMs,
-      replica: () => replicas[pick(replicas.length)] as Client,
-      object: () => `${workload.kind}-${pick(OBJECTS)}-${Math.floor(now() / RENEWED_MS)}`,
-    };
-    const clients = Array.from({ length: CLIENTS }, async (_, i) => {
-      const act = await workload.start(this.history, scene, `client-${i}`);
-      while (!signal.aborted) {
-        await passed(random() * 2 * PAUSE_MS);
-        await act().catch((error: unknown) => {
-          if (!(error instanceof NotApplied)) throw error;
-        });
-      }
-    });
-    await Promise.all(clients);
-  }
-
-  async complaints(): Promise<string[]> {
-    const { history, workload, replicas } = this;
-    await Promise.all(
-      history.objects.map(async (object, i) =>
-        workload.settle?.(history, replicas[i % replicas.length] as Client, object),
-      ),
-    );
-    return history.objects.flatMap((object) => {
-      const operations = history.of(object);
-      // A search that was given up says nothing: on a busy machine many outcomes are unknown.
-      const found = workload.check(operations, { touchLagMs: 0 }).filter((one) => !one.startsWith(UNDECIDED));
-      if (found.length > 0) console.log([`history of ${object}:`, ...operations.map(encodeOperation)].join('\n'));
-      return found.map((complaint) => `${object}: ${complaint}`);
-    });
-  }
-
-  get unknown(): number {
-    return this.history.objects
-      .flatMap((object) => this.history.of(object))
-      .filter(({ output }) => output === undefined).length;
-  }
-}
 
 interface Trouble {
   readonly what: string;
@@ -100,7 +35,7 @@ async function run({ what, times, ttlMs, make }: Trouble): Promise<void> {
   await using b = await spawnReplica({ root });
   const replicas: ReplicaProcess[] = [a, b];
   const random = seededRandom(what);
-  const crowds = KINDS.map((kind) => new Crowd(workloads[kind]!, replicas, random, ttlMs));
+  const crowds = KINDS.map((kind) => new Crowd(workloads[kind]!, replicas, random, { ttlMs }));
   const over = new AbortController();
   const doing = Promise.all(crowds.map((crowd) => crowd.run(over.signal)));
   const troubling = (async () => {

@@ -86,24 +86,40 @@ it('names each place that has another version', { timeout: LONG_MS }, async () =
   }
 });
 
-it('gives everything the new version in one commit with a tag', { timeout: LONG_MS }, async () => {
-  const before = await readFile(join(clone, 'CHANGELOG.md'), 'utf8');
-  await execute('npm', 'version', VERSION, '--message', 'Release %s');
-  expect(await execute('git', 'log', '-1', '--format=%s')).toBe(`Release ${VERSION}`);
-  expect(await execute('git', 'tag', '--points-at', 'HEAD')).toBe(`v${VERSION}`);
-  expect(await execute('git', 'status', '--porcelain')).toBe('');
-  for (const { file, version } of await allVersions(clone))
-    expect({ file, version }).toEqual({ file, version: VERSION });
-  expect(JSON.parse(await readFile(join(clone, 'package.json'), 'utf8'))).toMatchObject({ version: VERSION });
-  await execute('node', 'scripts/generate-contract.mjs', '--check');
-  const after = await readFile(join(clone, 'CHANGELOG.md'), 'utf8');
-  const heading = new RegExp(`## Unreleased\n\n## ${VERSION} - \\d{4}-\\d\\d-\\d\\d\n`);
-  expect(after).toMatch(heading);
-  expect(after.replace(heading, '## Unreleased\n')).toBe(before);
-});
+it(
+  'gives everything the new version in one commit with a tag, and notes it as released',
+  { timeout: LONG_MS },
+  async () => {
+    const path = join(clone, 'CHANGELOG.md');
+    const text = await readFile(path, 'utf8');
+    const before = text.replace(/^## Unreleased\n(?=\n*## )/m, '## Unreleased\n\n- Something.\n\n');
+    if (before !== text) {
+      await writeFile(path, before);
+      await execute('git', 'commit', '--quiet', '--all', '--message', 'Say what changes');
+    }
+    await execute('npm', 'version', VERSION, '--message', 'Release %s');
+    expect(await execute('git', 'log', '-2', '--format=%s')).toBe(
+      `Upgrade from release ${VERSION} in the tests\nRelease ${VERSION}`,
+    );
+    expect(await execute('git', 'tag', '--points-at', 'HEAD^')).toBe(`v${VERSION}`);
+    expect(await execute('git', 'status', '--porcelain')).toBe('');
+    expect(JSON.parse(await readFile(join(clone, 'test', 'upgrade', 'release.json'), 'utf8'))).toEqual({
+      version: VERSION,
+      commit: await execute('git', 'rev-parse', `v${VERSION}^{commit}`),
+    });
+    for (const { file, version } of await allVersions(clone))
+      expect({ file, version }).toEqual({ file, version: VERSION });
+    expect(JSON.parse(await readFile(join(clone, 'package.json'), 'utf8'))).toMatchObject({ version: VERSION });
+    await execute('node', 'scripts/generate-contract.mjs', '--check');
+    const after = await readFile(join(clone, 'CHANGELOG.md'), 'utf8');
+    const heading = new RegExp(`## Unreleased\n\n## ${VERSION} - \\d{4}-\\d\\d-\\d\\d\n`);
+    expect(after).toMatch(heading);
+    expect(after.replace(heading, '## Unreleased\n')).toBe(before);
+  },
+);
 
 it('refuses a release of which the changelog says nothing, and leaves no commit', { timeout: LONG_MS }, async () => {
   const said = await failure(execute('npm', 'version', '98.7.7'));
   expect(said).toContain('CHANGELOG.md has nothing under "## Unreleased"');
-  expect(await execute('git', 'log', '-1', '--format=%s')).toBe(`Release ${VERSION}`);
+  expect(await execute('git', 'log', '-1', '--format=%s')).toBe(`Upgrade from release ${VERSION} in the tests`);
 });

@@ -38,6 +38,10 @@ export interface ReplicaOptions {
   controlSessionTimeoutMs?: number;
   /** False where the ensemble lets no session own anything. */
   registers?: boolean;
+  /** Of a process: the `main.js` of another build than this checkout's. */
+  main?: string;
+  /** Of a process: false where it cannot become ready. */
+  becomesReady?: boolean;
 }
 
 function environmentOf({
@@ -177,19 +181,22 @@ export async function startPair(options: ReplicaOptions = {}): Promise<Pair> {
   };
 }
 
-const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
+/** Of this checkout. */
+export const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
 
 /** A gateway in a process of its own (built code), to be killed, paused and started again on the same port. */
 export class ReplicaProcess extends Client implements AsyncDisposable {
   #child: ChildProcess;
   readonly #environment: Record<string, string>;
+  #main: string;
   /** All that it wrote, for tests about the log. */
   output = '';
 
-  constructor(url: string, child: ChildProcess, environment: Record<string, string>) {
+  constructor(url: string, child: ChildProcess, environment: Record<string, string>, main: string) {
     super(url);
     this.#child = child;
     this.#environment = environment;
+    this.#main = main;
     this.#collect();
   }
 
@@ -215,9 +222,10 @@ export class ReplicaProcess extends Client implements AsyncDisposable {
     this.#child.kill('SIGCONT');
   }
 
-  /** Starts it again after a kill. */
-  async restart(): Promise<void> {
-    this.#child = await launch(this.#environment);
+  /** Starts it again after a kill, or in its place one of another build. */
+  async restart(main = this.#main): Promise<void> {
+    this.#main = main;
+    this.#child = await launch(main, this.#environment);
     this.#collect();
     await this.untilReady();
   }
@@ -253,13 +261,14 @@ export async function spawnReplica(options: ReplicaOptions = {}): Promise<Replic
   const port = await freePort();
   const settings = { ...NEVER_OVERLOADED, ...options.settings };
   const environment = { ...environmentOf({ ...options, settings }), POSTERN_PORT: String(port) };
-  const replica = new ReplicaProcess(`http://127.0.0.1:${port}`, await launch(environment), environment);
-  await replica.untilReady();
+  const { main = MAIN, becomesReady = true } = options;
+  const replica = new ReplicaProcess(`http://127.0.0.1:${port}`, await launch(main, environment), environment, main);
+  if (becomesReady) await replica.untilReady();
   return replica;
 }
 
-async function launch(environment: Record<string, string>): Promise<ChildProcess> {
-  const child = spawn(process.execPath, [MAIN], {
+async function launch(main: string, environment: Record<string, string>): Promise<ChildProcess> {
+  const child = spawn(process.execPath, [main], {
     env: { PATH: env['PATH'], ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],
   });

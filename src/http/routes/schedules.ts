@@ -28,7 +28,7 @@ export function scheduleRoutes({ watchables, context, recipes: { schedule }, con
     what: 'the schedule',
     observers: schedules.observers,
     subject: (namespace, name) => schedules.ref(namespace, name),
-    read: async ({ path }, zk) => viewOf(await zk.find(path)),
+    read: async ({ name, path }, zk) => viewOf(name, await zk.find(path)),
     etagOf: ({ etag }) => etag,
     show: ({ record }, ref) => ({ body: describe(ref.name, present(record, ref)) }),
     event: ({ record }, { name }) => record && describe(name, record),

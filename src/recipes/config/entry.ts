@@ -42,6 +42,7 @@
  */
 import type { NodeData } from '../../zookeeper/operations.js';
 import { decodeMarks, encodeMarks, type Mark } from '../marks.js';
+import { expectKnown, type KnownFields } from '../known-record.js';
 
 /**
  * A packet to ZooKeeper may have 1 MiB (jute.maxbuffer); with the longest path and all marks a value of this size fits.
@@ -86,6 +87,7 @@ export function encodeTombstone(marks: readonly Mark[]): Buffer {
   return encodeHeader({ postern: 'deleted', marks: encodeMarks(marks) });
 }
 
+/** @throws NewerRecordError */
 export function decodeNode({ data, stat }: Pick<NodeData, 'data' | 'stat'>): ConfigNode {
   const { czxid, version, mtime } = stat;
   const end = data.indexOf(0x0a);
@@ -112,11 +114,18 @@ function encodeHeader(header: Header): Buffer {
   return Buffer.from(`${JSON.stringify(header)}\n`);
 }
 
+const KNOWN_HEADER: KnownFields<Header> = { postern: ['value', 'deleted'], type: true, marks: true };
+
 function decodeHeader(line: Buffer): Header | undefined {
-  if (line[0] !== 0x7b) return undefined;
+  const header = line[0] === 0x7b ? parse(line) : undefined;
+  return typeof header?.postern === 'string'
+    ? expectKnown('a value of the configuration', header, KNOWN_HEADER)
+    : undefined;
+}
+
+function parse(line: Buffer): Header | undefined {
   try {
-    const header = JSON.parse(line.toString('utf8')) as Header;
-    return header.postern === 'value' || header.postern === 'deleted' ? header : undefined;
+    return JSON.parse(line.toString('utf8')) as Header;
   } catch {
     return undefined;
   }

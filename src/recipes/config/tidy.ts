@@ -10,6 +10,7 @@ import type { Coordination } from '../coordination.js';
 import type { Chore } from '../housekeeping/housekeeping.js';
 import type { Sweep } from '../housekeeping/sweep.js';
 import { Tombstones } from '../housekeeping/tombstones.js';
+import { ifKnown } from '../known-record.js';
 import { decodeNode } from './entry.js';
 
 const AT_ONCE = 32;
@@ -44,10 +45,10 @@ export class TidyConfig implements Chore {
     const node = await unless(control.getData(path, sweep.deadline()), 'NO_NODE');
     if (node === undefined) return false;
     const left = node.stat.numChildren > 0 && (await this.#tidyBelow(path, sweep));
-    const { value, tombstone, version } = decodeNode(node);
-    // What others have put here is neither, and stays.
-    const directory = value === undefined && !tombstone && node.data.length === 0;
-    const old = tombstone && this.#tombstones.isOver(node.stat);
+    // What others have put here, or a newer release, is neither, and stays.
+    const directory = node.data.length === 0;
+    const old = ifKnown(() => decodeNode(node))?.tombstone === true && this.#tombstones.isOver(node.stat);
+    const { version } = node.stat;
     if (sweep.stopped || !(directory || old) || (directory && left)) return true;
     try {
       if (!left) await control.delete(path, version, sweep.deadline());

@@ -46,6 +46,7 @@ import { InvalidError, PosternError, StandingConflictError } from '../../errors.
 import type { NodeData } from '../../zookeeper/operations.js';
 import { hasEtag, type ETags } from '../etags.js';
 import { decodeMarks, encodeMarks, type Mark } from '../marks.js';
+import { expectKnown, type KnownFields } from '../known-record.js';
 
 /** What JSON numbers hold exactly. */
 export const COUNTER_MAX = Number.MAX_SAFE_INTEGER;
@@ -91,17 +92,28 @@ export function encodeCounter({ value, exists }: Counter, marks: readonly Mark[]
   return Buffer.from(JSON.stringify({ value, ...(!exists && { deleted: true }), marks: encodeMarks(marks) }));
 }
 
-/** @returns undefined for what somebody else has put there */
-export function stateOf({ data, stat }: Pick<NodeData, 'data' | 'stat'>): CounterState | undefined {
-  const { value, deleted } = parse(data);
+const KNOWN_COUNTER: KnownFields<Record<'value' | 'deleted' | 'marks', unknown>> = {
+  value: true,
+  deleted: true,
+  marks: true,
+};
+
+/**
+ * @returns undefined for what somebody else has put there
+ * @throws NewerRecordError
+ */
+export function stateOf(name: string, { data, stat }: Pick<NodeData, 'data' | 'stat'>): CounterState | undefined {
+  const stored = parse(data);
+  const { value, deleted } = stored;
   if (!Number.isSafeInteger(value)) return undefined;
+  expectKnown(`the counter "${name}"`, stored as Record<'value' | 'deleted' | 'marks', unknown>, KNOWN_COUNTER);
   if (deleted === true) return UNUSED_COUNTER;
   return { value: value as number, exists: true, etag: `"${stat.czxid}-${stat.version}"` };
 }
 
 /** @throws PosternError `conflict` for what somebody else has put there */
 export function decodeCounter(name: string, node: Pick<NodeData, 'data' | 'stat'>): CounterNode {
-  const state = stateOf(node);
+  const state = stateOf(name, node);
   if (state === undefined)
     throw new StandingConflictError(`The znode of the counter "${name}" holds something else: it is no counter.`);
   return { state, marks: decodeMarks(parse(node.data)['marks']), version: node.stat.version };

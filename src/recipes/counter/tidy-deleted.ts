@@ -10,6 +10,7 @@ import type { Chore } from '../housekeeping/housekeeping.js';
 import type { Sweep } from '../housekeeping/sweep.js';
 import { Tombstones } from '../housekeeping/tombstones.js';
 import { readNodes } from '../../zookeeper/read-nodes.js';
+import { ifKnown } from '../known-record.js';
 import { stateOf } from './counter.js';
 
 const AT_ONCE = 400;
@@ -35,7 +36,12 @@ export class TidyDeletedCounters implements Chore {
   async #tidy(zk: BoundClient, paths: readonly string[]): Promise<void> {
     const nodes = await readNodes(zk, paths);
     const removals = nodes.map(async (node, i) => {
-      if (node === undefined || !this.#tombstones.isOver(node.stat) || stateOf(node)?.exists !== false) return;
+      if (
+        node === undefined ||
+        !this.#tombstones.isOver(node.stat) ||
+        ifKnown(() => stateOf('', node))?.exists !== false
+      )
+        return;
       await unless(zk.remove(paths[i] as string, node.stat.version), 'NO_NODE', 'BAD_VERSION');
     });
     await Promise.all(removals);

@@ -27,7 +27,7 @@ export async function listCounters(
     shown.map((name) => `${parent}/${name}`),
   );
   const items = nodes.flatMap((node, i) => {
-    const state = node === undefined ? undefined : stateOf(node);
+    const state = node === undefined ? undefined : stateOf(shown[i] as string, node);
     return state?.exists === true ? [{ name: shown[i] as string, value: state.value }] : [];
   });
   return { items, next: names.length > page.limit ? shown.at(-1) : undefined };

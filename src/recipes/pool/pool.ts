@@ -21,6 +21,7 @@
  */
 import { StandingConflictError } from '../../errors.js';
 import type { Layout } from '../../leases/layout.js';
+import { expectKnown, type KnownFields } from '../known-record.js';
 import type { NodeData } from '../../zookeeper/operations.js';
 
 /** One name in one namespace. */
@@ -79,20 +80,40 @@ export function encodePool(id: string, config: PoolConfig): Buffer {
   return Buffer.from(JSON.stringify({ id, ...config }));
 }
 
-/** @returns undefined for what somebody else has put there */
-export function parsePool({ data, stat }: Pick<NodeData, 'data' | 'stat'>): Pool | undefined {
+interface StoredPool {
+  id: string;
+  quarantineMs: number;
+  of: number;
+  members: readonly Member[];
+}
+
+const KNOWN_POOL: KnownFields<StoredPool> = { id: true, quarantineMs: true, of: true, members: true };
+const KNOWN_MEMBER: KnownFields<Member> = { id: true, labels: true, drained: true, data: true };
+
+/**
+ * @returns undefined for what somebody else has put there
+ * @throws NewerRecordError
+ */
+export function parsePool(name: string, { data, stat }: Pick<NodeData, 'data' | 'stat'>): Pool | undefined {
+  const pool = parseStored(data);
+  if (typeof pool?.id !== 'string') return undefined;
+  expectKnown(`the pool "${name}"`, pool, KNOWN_POOL);
+  if (typeof pool.of !== 'number' && !Array.isArray(pool.members)) return undefined;
+  for (const member of pool.members ?? []) expectKnown(`a member of the pool "${name}"`, member, KNOWN_MEMBER);
+  return { ...(pool as StoredPool), version: stat.version };
+}
+
+function parseStored(data: Buffer): Partial<StoredPool> | undefined {
   try {
-    const pool = JSON.parse(data.toString('utf8')) as Partial<Pool> & { of?: unknown; members?: unknown };
-    if (typeof pool.id !== 'string' || (typeof pool.of !== 'number' && !Array.isArray(pool.members))) return undefined;
-    return { ...(pool as Pool), version: stat.version };
+    return JSON.parse(data.toString('utf8')) as Partial<StoredPool>;
   } catch {
     return undefined;
   }
 }
 
-/** @throws StandingConflictError for what is no pool */
+/** @throws StandingConflictError for what is no pool; NewerRecordError */
 export function decodePool(name: string, node: Pick<NodeData, 'data' | 'stat'>): Pool {
-  const pool = parsePool(node);
+  const pool = parsePool(name, node);
   if (pool === undefined)
     throw new StandingConflictError(`The znode of the pool "${name}" holds something else: it is no pool.`, { name });
   return pool;

@@ -138,7 +138,7 @@ export class Pools {
     const items: { name: string; total: number; quarantineMs: number }[] = [];
     for (const [i, path] of paths.entries()) {
       // One by one: each may have nearly as many bytes as an answer may have.
-      const [pool] = await readOfMany(zk, control.largeReads, [path], (node) => parsePool(node));
+      const [pool] = await readOfMany(zk, control.largeReads, [path], (node) => parsePool(shown[i] as string, node));
       if (pool === undefined) continue;
       items.push({ name: shown[i] as string, total: membersOf(pool).length, quarantineMs: pool.quarantineMs });
     }
@@ -176,7 +176,7 @@ export class Pools {
       await control.largeReads.spend(bytes, look.deadline, async () => {
         const zk = control.until(look.deadline);
         const node = found.value === undefined ? undefined : await zk.find(ref.path);
-        const pool = node === undefined ? undefined : parsePool(node);
+        const pool = node === undefined ? undefined : parsePool(ref.name, node);
         if (pool !== undefined)
           for (const path of [layout.poolMarks(ref.namespace, pool.id), layout.poolHolds(ref.namespace, pool.id)])
             look.keep((await watches.getChildren(path, look.wake, look.deadline)).watch);

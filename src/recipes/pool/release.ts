@@ -68,9 +68,13 @@ async function gaveUpPlace(context: Coordination, { ref, ...request }: ReleaseMe
   }
 }
 
-async function ownOf(zk: BoundClient, { layout }: Coordination, { namespace, path }: PoolRef): Promise<HeldMember[]> {
+async function ownOf(
+  zk: BoundClient,
+  { layout }: Coordination,
+  { namespace, name, path }: PoolRef,
+): Promise<HeldMember[]> {
   const [, node] = await Promise.all([zk.sync(path), zk.find(path)]);
-  const pool = node === undefined ? undefined : parsePool(node);
+  const pool = node === undefined ? undefined : parsePool(name, node);
   return pool === undefined ? [] : heldBy(zk, layout.poolHolds(namespace, pool.id));
 }
 

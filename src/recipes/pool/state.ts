@@ -97,7 +97,7 @@ export async function viewOf(
   node: NodeData | undefined,
   now: number,
 ): Promise<PoolView> {
-  const pool = node === undefined ? undefined : parsePool(node);
+  const pool = node === undefined ? undefined : parsePool(ref.name, node);
   if (node === undefined || pool === undefined) return NO_POOL;
   const directories = {
     holds: layout.poolHolds(ref.namespace, pool.id),

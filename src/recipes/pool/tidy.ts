@@ -10,11 +10,17 @@ import { readOfMany } from '../../zookeeper/read-nodes.js';
 import type { Coordination } from '../coordination.js';
 import type { Chore } from '../housekeeping/housekeeping.js';
 import { quietly, type Sweep } from '../housekeeping/sweep.js';
+import { unlessNewer } from '../known-record.js';
 import { membersOf, parsePool, type Pool } from './pool.js';
 import { restsOf } from './rest.js';
 import { usageOf } from './state.js';
 
 const DELETIONS_AT_ONCE = 256;
+
+interface KnownPools {
+  pools: Map<string, { path: string; pool: Pool }>;
+  areAllKnown: boolean;
+}
 
 export class TidyPools implements Chore {
   readonly #context: Coordination;
@@ -28,28 +34,37 @@ export class TidyPools implements Chore {
     return sweep.eachNamespace(async (namespace) => {
       const ids = await sweep.children(layout.allPoolMarks(namespace));
       if (ids.length === 0) return;
-      const pools = await this.#read(sweep, namespace);
+      const { pools, areAllKnown } = await this.#read(sweep, namespace);
       for (const id of ids) {
         if (sweep.stopped) return;
         const known = pools.get(id);
-        if (known === undefined) await this.#removeContents(sweep, namespace, id);
-        else await this.#tidy(sweep, namespace, known);
+        if (known !== undefined) await this.#tidy(sweep, namespace, known);
+        else if (areAllKnown) await this.#removeContents(sweep, namespace, id);
       }
     });
   }
 
-  /** All pools of a namespace, by their ids. */
-  async #read(sweep: Sweep, namespace: string): Promise<Map<string, { path: string; pool: Pool }>> {
+  /**
+   * All pools of a namespace, by their ids; and whether there are no others: what a newer release has written has
+   * contents, and here nobody knows which.
+   */
+  async #read(sweep: Sweep, namespace: string): Promise<KnownPools> {
     const { layout, control } = this.#context;
     const zk = sweep.zk();
     await zk.sync(layout.pools(namespace));
-    const pools = new Map<string, { path: string; pool: Pool }>();
+    const pools: KnownPools['pools'] = new Map();
+    let areAllKnown = true;
     for (const name of await zk.children(layout.pools(namespace))) {
       const path = layout.pool(namespace, name);
-      const [pool] = await readOfMany(sweep.zk(), control.largeReads, [path], (node) => parsePool(node));
+      const reading = readOfMany(sweep.zk(), control.largeReads, [path], (node) => parsePool(name, node));
+      const [pool] =
+        (await reading.catch((error: unknown) => {
+          areAllKnown = false;
+          return unlessNewer(error);
+        })) ?? [];
       if (pool !== undefined) pools.set(pool.id, { path, pool });
     }
-    return pools;
+    return { pools, areAllKnown };
   }
 
   async #tidy(sweep: Sweep, namespace: string, { path, pool }: { path: string; pool: Pool }): Promise<void> {

@@ -5,6 +5,7 @@
  * one is still to be removed, and no old claimId is valid in it (protocol C23).
  */
 import { randomBytes } from 'node:crypto';
+import { expectKnown, type KnownFields } from '../known-record.js';
 
 export type QueueOrder = 'fifo' | 'priority' | 'grouped';
 
@@ -54,12 +55,33 @@ export function encodeQueue(record: QueueRecord): Buffer {
   return Buffer.from(JSON.stringify(record));
 }
 
-/** @returns undefined for a node that is not ours */
-export function decodeQueue(data: Buffer): QueueRecord | undefined {
+const KNOWN_CONFIG: KnownFields<QueueConfig> = {
+  order: ['fifo', 'priority', 'grouped'],
+  maxDepth: true,
+  maxDeliveries: true,
+  deadLetterQueue: true,
+  messageTtlMs: true,
+  deadLetterExpired: true,
+  maxClaimMs: true,
+  dedupWindowMs: true,
+};
+const KNOWN_RECORD: KnownFields<QueueRecord> = { id: true, config: true, paused: true };
+
+/**
+ * @returns undefined for a node that is not ours
+ * @throws NewerRecordError
+ */
+export function decodeQueue(name: string, data: Buffer): QueueRecord | undefined {
+  const record = parse(data);
+  if (typeof record?.id !== 'string' || typeof record.config !== 'object') return undefined;
+  expectKnown(`the queue "${name}"`, record, KNOWN_RECORD);
+  expectKnown(`the configuration of the queue "${name}"`, record.config, KNOWN_CONFIG);
+  return record;
+}
+
+function parse(data: Buffer): QueueRecord | undefined {
   try {
-    const record = JSON.parse(data.toString('utf8')) as QueueRecord;
-    const ours = typeof record.id === 'string' && typeof record.config === 'object';
-    return ours ? record : undefined;
+    return JSON.parse(data.toString('utf8')) as QueueRecord;
   } catch {
     return undefined;
   }

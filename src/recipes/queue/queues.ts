@@ -186,7 +186,7 @@ export class Queues implements OtherQueues {
   async read(namespace: string, name: string, deadline: number): Promise<FoundQueue | undefined> {
     const { control, layout } = this.#context;
     const path = layout.queue(namespace, name);
-    return foundIn(await control.readLatest(() => unless(control.getData(path, deadline), 'NO_NODE'), deadline));
+    return foundIn(name, await control.readLatest(() => unless(control.getData(path, deadline), 'NO_NODE'), deadline));
   }
 
   /** Calls `listener` once when a queue of that name may have appeared. @returns undefined when there is one */
@@ -237,10 +237,19 @@ export class Queues implements OtherQueues {
       node = await control.watches.getData(path, onChange, deadline);
     }
     const known = this.#entries.get(path);
-    const found = foundIn(node.value);
-    if (found === undefined || this.#closed) {
+    const forget = (): void => {
       node.watch?.cancel();
       if (known !== undefined) this.#drop(path, known);
+    };
+    let found: FoundQueue | undefined;
+    try {
+      found = foundIn(name, node.value);
+    } catch (error) {
+      forget(); // nobody goes on with what it was
+      throw error;
+    }
+    if (found === undefined || this.#closed) {
+      forget();
       return undefined;
     }
     const { id } = found.record;
@@ -283,7 +292,8 @@ export class Queues implements OtherQueues {
   }
 }
 
-function foundIn(node: ReadNode | undefined): FoundQueue | undefined {
-  const record = node === undefined ? undefined : decodeQueue(node.data);
+/** @throws NewerRecordError */
+function foundIn(name: string, node: ReadNode | undefined): FoundQueue | undefined {
+  const record = node === undefined ? undefined : decodeQueue(name, node.data);
   return node === undefined || record === undefined ? undefined : { record, version: node.stat.version };
 }

@@ -20,6 +20,7 @@ import { isReason } from '../../zookeeper/errors.js';
 import type { MultiOperation } from '../../zookeeper/operations.js';
 import type { Coordination } from '../coordination.js';
 import { guidOf } from '../line/contender.js';
+import { ifKnown } from '../known-record.js';
 import {
   decodeReservation,
   isStanding,
@@ -42,7 +43,7 @@ export async function freeIfDue(
   const zk = context.control.until(deadline);
   for (let tries = 0; tries < TRIES_MAX; tries += 1) {
     const node = await zk.find(path);
-    const record = node === undefined ? undefined : decodeReservation(node.data);
+    const record = node === undefined ? undefined : ifKnown(() => decodeReservation(node.data));
     if (node === undefined || record === undefined) return undefined;
     const { version } = node.stat;
     if (isStanding(record)) {

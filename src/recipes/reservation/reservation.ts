@@ -28,6 +28,7 @@
 import { createHash } from 'node:crypto';
 import { requestGuid } from '../../leases/lease.js';
 import { baseName } from '../../zookeeper/paths.js';
+import { expectKnown, type KnownFields } from '../known-record.js';
 import { encodeRecord, newAttempt, ownHoldId } from '../line/contender.js';
 
 export interface ReservationRecord {
@@ -71,11 +72,36 @@ export function encodeReservation(record: ReservationRecord): Buffer {
   return Buffer.from(JSON.stringify(record));
 }
 
-/** @returns undefined for what is none of ours */
+const KNOWN_RESERVATION: KnownFields<ReservationRecord> = {
+  name: true,
+  principal: true,
+  owner: true,
+  reason: true,
+  details: true,
+  requestId: true,
+  leaseId: true,
+  guid: true,
+  leaseToken: true,
+  condemned: true,
+  standing: true,
+};
+const KNOWN_STANDING: KnownFields<Standing> = { path: true, czxid: true, since: true, until: true };
+
+/**
+ * @returns undefined for what is none of ours
+ * @throws NewerRecordError
+ */
 export function decodeReservation(data: Buffer): ReservationRecord | undefined {
+  const record = parse(data);
+  if (typeof record?.name !== 'string' || typeof record.leaseId !== 'string') return undefined;
+  const what = `the reservation of "${record.name}"`;
+  if (record.standing !== undefined) expectKnown(what, record.standing, KNOWN_STANDING);
+  return expectKnown(what, record, KNOWN_RESERVATION);
+}
+
+function parse(data: Buffer): ReservationRecord | undefined {
   try {
-    const record = JSON.parse(data.toString('utf8')) as ReservationRecord;
-    return typeof record.name === 'string' && typeof record.leaseId === 'string' ? record : undefined;
+    return JSON.parse(data.toString('utf8')) as ReservationRecord;
   } catch {
     return undefined;
   }

@@ -17,6 +17,7 @@ import type { Watch } from '../../zookeeper/watch.js';
 import type { Coordination } from '../coordination.js';
 import { keepLooking, RETRY_CAP_MS } from '../observing/keep-looking.js';
 import { lookAtTree, type TreeReading } from '../observing/looks.js';
+import { ifKnown } from '../known-record.js';
 import { freeIfDue } from './free.js';
 import { decodeReservation, isStanding } from './reservation.js';
 
@@ -106,7 +107,7 @@ export class ReservationWatch {
 
   #take(path: string, data: Buffer | undefined): void {
     this.#forget(path);
-    const record = data === undefined ? undefined : decodeReservation(data);
+    const record = data === undefined ? undefined : ifKnown(() => decodeReservation(data));
     if (record === undefined || this.#stop.signal.aborted) return;
     const [namespace, id] = [baseName(parentOf(path)), baseName(path)];
     const lease = this.#context.layout.lease(namespace, record.leaseId);

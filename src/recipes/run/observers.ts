@@ -13,17 +13,17 @@ export type RunObservers = Observers<RunRef, RunView>;
 
 /** Of all runs of one replica. */
 export function runObservers(control: ControlSession, layout: Layout): RunObservers {
-  const lookAt: LookAt<RunRef, RunView> = async ({ namespace, path }, look) => {
+  const lookAt: LookAt<RunRef, RunView> = async ({ namespace, name, path }, look) => {
     const { watches } = control;
     const present = await watches.getData(path, look.wake, look.deadline);
     look.keep(present.watch);
     if (present.value === undefined) {
-      look.publish(viewOf(undefined, new Set()));
+      look.publish(viewOf(name, undefined, new Set()));
       const absent = await watches.exists(path, look.wake, look.deadline);
       look.keep(absent.watch);
       return absent.value === undefined ? 'wait' : 'again';
     }
-    const runs = parseRuns(present.value.data) ?? [];
+    const runs = parseRuns(name, present.value.data) ?? [];
     const living = new Set(await livingOf(control.until(look.deadline), layout, namespace, runs));
     await Promise.all(
       [...living].map(async (leaseId) => {
@@ -33,7 +33,7 @@ export function runObservers(control: ControlSession, layout: Layout): RunObserv
         if (value === undefined) living.delete(leaseId);
       }),
     );
-    look.publish(viewOf(present.value, living));
+    look.publish(viewOf(name, present.value, living));
     return 'wait';
   };
   return new Observers(control, lookAt);

@@ -34,14 +34,18 @@ export interface RunsNode {
 }
 
 /** From the connected server, without a quorum. */
-export async function readRunsNode(zk: BoundClient, layout: Layout, { namespace, path }: RunRef): Promise<RunsNode> {
+export async function readRunsNode(
+  zk: BoundClient,
+  layout: Layout,
+  { namespace, name, path }: RunRef,
+): Promise<RunsNode> {
   const node = await zk.find(path);
-  const runs = node === undefined ? [] : (parseRuns(node.data) ?? []);
+  const runs = node === undefined ? [] : (parseRuns(name, node.data) ?? []);
   return { node, living: await livingOf(zk, layout, namespace, runs) };
 }
 
 /** As `readRunsNode`, as it is shown. */
 export async function readRunsStale(zk: BoundClient, layout: Layout, ref: RunRef): Promise<RunView> {
   const { node, living } = await readRunsNode(zk, layout, ref);
-  return viewOf(node, living);
+  return viewOf(ref.name, node, living);
 }

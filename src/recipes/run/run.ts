@@ -18,6 +18,7 @@
  */
 import { StandingConflictError } from '../../errors.js';
 import type { NodeData } from '../../zookeeper/operations.js';
+import { expectKnown, type KnownFields } from '../known-record.js';
 
 /** Of one name in one namespace. */
 export interface RunRef {
@@ -76,17 +77,48 @@ export interface RunView {
 
 export function decodeRuns(name: string, { data }: Pick<NodeData, 'data'>): RunRecord[] {
   if (data.length === 0) return [];
-  const runs = parseRuns(data);
+  const runs = parseRuns(name, data);
   if (runs === undefined)
     throw new StandingConflictError(`The znode of the runs "${name}" holds something else: these are no runs.`);
   return runs;
 }
 
-/** @returns undefined for what somebody else has put there */
-export function parseRuns(data: Buffer): RunRecord[] | undefined {
+const KNOWN_RUNS: KnownFields<{ runs: RunRecord[] }> = { runs: true };
+const KNOWN_RUN: KnownFields<RunRecord> = {
+  occurrence: true,
+  attempt: true,
+  maxAttempts: true,
+  fencingToken: true,
+  leaseId: true,
+  guid: true,
+  principal: true,
+  label: true,
+  startedAt: true,
+  firstStartedAt: true,
+  end: true,
+  failures: true,
+};
+const KNOWN_END: KnownFields<NonNullable<RunRecord['end']>> = { outcome: ['done', 'failed'], at: true, note: true };
+
+/**
+ * @returns undefined for what somebody else has put there
+ * @throws NewerRecordError
+ */
+export function parseRuns(name: string, data: Buffer): RunRecord[] | undefined {
+  const stored = parse(data);
+  if (!Array.isArray(stored?.runs)) return undefined;
+  const what = `the runs "${name}"`;
+  const { runs } = expectKnown(what, stored, KNOWN_RUNS);
+  for (const run of runs) {
+    expectKnown(what, run, KNOWN_RUN);
+    if (run.end !== undefined) expectKnown(what, run.end, KNOWN_END);
+  }
+  return runs;
+}
+
+function parse(data: Buffer): { runs: RunRecord[] } | undefined {
   try {
-    const { runs } = JSON.parse(data.toString('utf8')) as { runs?: unknown };
-    return Array.isArray(runs) ? (runs as RunRecord[]) : undefined;
+    return JSON.parse(data.toString('utf8')) as { runs: RunRecord[] };
   } catch {
     return undefined;
   }
@@ -113,10 +145,14 @@ export function stateOf({ end, attempt, maxAttempts }: RunRecord, lives: boolean
  * @param node undefined for none
  * @param living the ids of the leases of unfinished attempts that live
  */
-export function viewOf(node: Pick<NodeData, 'data' | 'stat'> | undefined, living: ReadonlySet<string>): RunView {
+export function viewOf(
+  name: string,
+  node: Pick<NodeData, 'data' | 'stat'> | undefined,
+  living: ReadonlySet<string>,
+): RunView {
   // One that was made for the first start, which has not been written yet.
   if (node === undefined || node.data.length === 0) return { occurrences: [], etag: '"0-0-0"' };
-  const occurrences = (parseRuns(node.data) ?? []).map((record) => ({
+  const occurrences = (parseRuns(name, node.data) ?? []).map((record) => ({
     record,
     state: stateOf(record, living.has(record.leaseId)),
   }));

@@ -9,6 +9,7 @@ import { askTime } from '../../zookeeper/ensemble-time.js';
 import type { Coordination } from '../coordination.js';
 import type { Chore } from '../housekeeping/housekeeping.js';
 import type { Sweep } from '../housekeeping/sweep.js';
+import { unlessNewer } from '../known-record.js';
 import { readRunsNode } from './read.js';
 import type { RunRef } from './run.js';
 
@@ -46,7 +47,9 @@ export class TidyRuns implements Chore {
     const zk = sweep.zk();
     const stat = await zk.exists(ref.path);
     if (stat === undefined || stat.mtime > before) return;
-    const { node, living } = await zk.fresh(() => readRunsNode(zk, this.#context.layout, ref));
+    const found = await zk.fresh(() => readRunsNode(zk, this.#context.layout, ref)).catch(unlessNewer);
+    if (found === undefined) return;
+    const { node, living } = found;
     if (node === undefined || node.stat.mtime > before || living.size > 0) return;
     await unless(zk.remove(ref.path, node.stat.version), 'NO_NODE', 'BAD_VERSION', 'NOT_EMPTY');
   }

@@ -17,6 +17,7 @@ import { preciseClock } from '../../zookeeper/ensemble-time.js';
 import { isReason, isTransient, ZooKeeperError } from '../../zookeeper/errors.js';
 import type { MultiOperation } from '../../zookeeper/operations.js';
 import type { Coordination } from '../coordination.js';
+import { ifKnown } from '../known-record.js';
 import type { Planned } from './agenda.js';
 import { Cadence } from './cadence.js';
 import { nextStep, refusedAt, type Step } from './decide.js';
@@ -104,7 +105,7 @@ export class Firing {
       ]);
       const [turnNode, node] = results;
       if (node === undefined || !('data' in node)) return undefined;
-      const record = parseSchedule(node.data);
+      const record = ifKnown(() => parseSchedule(name, node.data));
       if (record === undefined) return undefined;
       if (turnNode !== undefined && 'data' in turnNode) {
         const isSame: MultiOperation = { type: 'check', path: turn, version: turnNode.stat.version };

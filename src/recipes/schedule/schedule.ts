@@ -20,6 +20,7 @@
 import { StandingConflictError } from '../../errors.js';
 import type { Awaited } from '../../time.js';
 import type { MultiOperation, NodeData } from '../../zookeeper/operations.js';
+import { expectKnown, type KnownFields } from '../known-record.js';
 
 /** Of one name in one namespace. */
 export interface ScheduleRef {
@@ -90,8 +91,9 @@ export interface Queuing {
 
 export const ABSENT: ScheduleView = { record: undefined, etag: '"0-0"' };
 
-export function viewOf(node: Pick<NodeData, 'data' | 'stat'> | undefined): ScheduleView {
-  const record = node === undefined ? undefined : parseSchedule(node.data);
+/** @throws NewerRecordError */
+export function viewOf(name: string, node: Pick<NodeData, 'data' | 'stat'> | undefined): ScheduleView {
+  const record = node === undefined ? undefined : parseSchedule(name, node.data);
   return node === undefined || record === undefined ? ABSENT : { record, etag: etagOf(node.stat) };
 }
 
@@ -103,19 +105,43 @@ export function encodeSchedule(record: ScheduleRecord): Buffer {
   return Buffer.from(JSON.stringify(record));
 }
 
-/** @throws StandingConflictError for what somebody else has put there */
+/** @throws StandingConflictError for what somebody else has put there; NewerRecordError */
 export function decodeSchedule(name: string, { data }: Pick<NodeData, 'data'>): ScheduleRecord {
-  const record = parseSchedule(data);
+  const record = parseSchedule(name, data);
   if (record !== undefined) return record;
   throw new StandingConflictError(`The znode of the schedule "${name}" holds something else: this is no schedule.`);
 }
 
-/** @returns undefined for what somebody else has put there */
-export function parseSchedule(data: Buffer): ScheduleRecord | undefined {
+const KNOWN_SCHEDULE: KnownFields<ScheduleRecord> = {
+  cron: true,
+  timeZone: true,
+  to: true,
+  misfire: ['skip', 'once'],
+  paused: true,
+  principal: true,
+  dueAt: true,
+  fired: true,
+  missed: true,
+  refused: true,
+};
+const KNOWN_TARGET: KnownFields<ScheduleConfig['to']> = { queue: true, body: true, priority: true };
+
+/**
+ * @returns undefined for what somebody else has put there
+ * @throws NewerRecordError
+ */
+export function parseSchedule(name: string, data: Buffer): ScheduleRecord | undefined {
+  const record = parse(data);
+  if (typeof record?.cron !== 'string' || typeof record.to !== 'object') return undefined;
+  expectKnown(`the schedule "${name}"`, record, KNOWN_SCHEDULE);
+  expectKnown(`the target of the schedule "${name}"`, record.to, KNOWN_TARGET);
+  return record as ScheduleRecord;
+}
+
+function parse(data: Buffer): Partial<ScheduleRecord> | null {
   try {
-    const record = JSON.parse(data.toString('utf8')) as Partial<ScheduleRecord> | null;
-    return typeof record?.cron === 'string' && typeof record.to === 'object' ? (record as ScheduleRecord) : undefined;
+    return JSON.parse(data.toString('utf8')) as Partial<ScheduleRecord> | null;
   } catch {
-    return undefined;
+    return null;
   }
 }

@@ -17,6 +17,7 @@ import { readOfMany } from '../../zookeeper/read-nodes.js';
 import type { Watch, Watched } from '../../zookeeper/watch.js';
 import type { Coordination } from '../coordination.js';
 import { takeOffice } from '../housekeeping/office.js';
+import { ifKnown } from '../known-record.js';
 import { keepLooking } from '../observing/keep-looking.js';
 import { lookAtTree, type TreeReading } from '../observing/looks.js';
 import { Agenda } from './agenda.js';
@@ -105,8 +106,8 @@ export class Scheduler {
     const refs = changed === undefined ? await this.#all(zk) : changed.flatMap((path) => this.#refOf(path) ?? []);
     const { largeReads } = this.#context.control;
     const paths = refs.map(({ path }) => path);
-    const found = await readOfMany(zk, largeReads, paths, ({ data, stat }) => {
-      const record = parseSchedule(data);
+    const found = await readOfMany(zk, largeReads, paths, ({ data, stat }, i) => {
+      const record = ifKnown(() => parseSchedule((refs[i] as ScheduleRef).name, data));
       // What it pushes is read when it is due.
       return record === undefined ? undefined : { stat, record: { dueAt: record.dueAt } };
     });

@@ -66,7 +66,7 @@ export class Schedules {
     this.#bound = new NameBounds(context.control, maxSchedules, 'maxSchedules');
     this.observers = new Observers(
       context.control,
-      lookAtNode(context.control, (_ref: ScheduleRef, { value }) => viewOf(value)),
+      lookAtNode(context.control, ({ name }: ScheduleRef, { value }) => viewOf(name, value)),
     );
   }
 
@@ -121,7 +121,9 @@ export class Schedules {
     const names = (await zk.names(directory)).page(page);
     const shown = names.slice(0, page.limit);
     const paths = shown.map((name) => layout.schedule(namespace, name));
-    const records = await readOfMany(zk, control.largeReads, paths, ({ data }) => parseSchedule(data));
+    const records = await readOfMany(zk, control.largeReads, paths, ({ data }, i) =>
+      parseSchedule(shown[i] as string, data),
+    );
     const items = shown.flatMap((name, i) => {
       const record = records[i];
       return record === undefined ? [] : [{ name, record }];

@@ -15,6 +15,7 @@ import { isReason } from '../../zookeeper/errors.js';
 import type { Coordination } from '../coordination.js';
 import type { Chore } from '../housekeeping/housekeeping.js';
 import type { Sweep } from '../housekeeping/sweep.js';
+import { ifKnown } from '../known-record.js';
 import type { Transactions } from './transaction.js';
 import { deadlineOf, lookAt, stateOf, type TransactionRef } from './record.js';
 
@@ -52,7 +53,8 @@ export class TransactionChore implements Chore {
     const { decisions, watch } = this.#transactions;
     const ref = decisions.ref(namespace, id);
     const node = await control.until(deadline).find(ref.path);
-    const look = node === undefined ? undefined : lookAt(ref, node);
+    const look = node === undefined ? undefined : ifKnown(() => lookAt(ref, node));
+    if (node !== undefined && look === undefined) return;
     if (look === undefined || stateOf(look) !== 'open') await decisions.tidy(ref, deadline);
     else if (decisions.isDue(look)) await decisions.decide(ref, deadline);
     else if (deadlineOf(look) - zooKeeperClock.now() < AHEAD_MS) watch.attend(ref, deadlineOf(look));

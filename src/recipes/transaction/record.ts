@@ -12,6 +12,7 @@
  */
 import { createHash } from 'node:crypto';
 import type { NodeData, Stat } from '../../zookeeper/operations.js';
+import { expectKnown, type KnownFields } from '../known-record.js';
 
 export type Vote = 'commit' | 'abort';
 export type TransactionState = 'open' | 'committed' | 'aborted';
@@ -100,8 +101,27 @@ export function encodeTransaction(record: TransactionRecord): Buffer {
   return Buffer.from(JSON.stringify(record));
 }
 
+const KNOWN_TRANSACTION: KnownFields<TransactionRecord> = {
+  principal: true,
+  participants: true,
+  deadlineMs: true,
+  data: true,
+  decision: true,
+};
+const KNOWN_DECISION: KnownFields<{
+  state: string;
+  reason: string;
+  causedBy: string[];
+  commits: string[];
+  note: string;
+}> = { state: ['committed', 'aborted'], reason: ABORT_REASONS, causedBy: true, commits: true, note: true };
+
+/** @throws NewerRecordError */
 export function lookAt(ref: TransactionRef, { data, stat }: Pick<NodeData, 'data' | 'stat'>): TransactionLook {
-  return lookOf(ref, JSON.parse(data.toString('utf8')) as TransactionRecord, stat);
+  const what = `the transaction "${ref.id}"`;
+  const record = expectKnown(what, JSON.parse(data.toString('utf8')) as TransactionRecord, KNOWN_TRANSACTION);
+  if (record.decision !== undefined) expectKnown(what, record.decision as object, KNOWN_DECISION);
+  return lookOf(ref, record, stat);
 }
 
 export function lookOf(ref: TransactionRef, record: TransactionRecord, stat: Stat): TransactionLook {

@@ -14,6 +14,7 @@ import type { Kind } from '../../../metrics/metrics.js';
 import type { BoundClient } from '../../../zookeeper/bound.js';
 import type { NodeData } from '../../../zookeeper/operations.js';
 import { permits, ruleOf, type LineRule } from '../rule.js';
+import { expectKnown, type KnownFields } from '../../known-record.js';
 
 export interface Agreement {
   limit: number;
@@ -28,12 +29,24 @@ export function encodeAgreement({ limit, high }: Pick<Agreement, 'limit' | 'high
   return Buffer.from(JSON.stringify({ limit, high }));
 }
 
-/** @returns undefined for a directory that somebody else made */
+type Stored = Pick<Agreement, 'limit' | 'high'>;
+
+const KNOWN: KnownFields<Stored> = { limit: true, high: true };
+
+/**
+ * @returns undefined for a directory that somebody else made
+ * @throws NewerRecordError
+ */
 export function decodeAgreement({ data, stat }: Pick<NodeData, 'data' | 'stat'>): Agreement | undefined {
+  const stored = parse(data);
+  if (!Number.isSafeInteger(stored?.limit) || !Number.isSafeInteger(stored?.high)) return undefined;
+  const { limit, high } = expectKnown('the limit of this semaphore', stored as Stored, KNOWN);
+  return { limit, high, version: stat.version, mzxid: stat.mzxid };
+}
+
+function parse(data: Buffer): Partial<Stored> | undefined {
   try {
-    const { limit, high } = JSON.parse(data.toString('utf8')) as Partial<Agreement>;
-    if (!Number.isSafeInteger(limit) || !Number.isSafeInteger(high)) return undefined;
-    return { limit: limit as number, high: high as number, version: stat.version, mzxid: stat.mzxid };
+    return JSON.parse(data.toString('utf8')) as Partial<Stored>;
   } catch {
     return undefined;
   }

@@ -33,6 +33,7 @@ import { decodeAgreement } from './agreement.js';
 import type { Contender } from '../contender.js';
 import type { Line, Turns, Waiter } from '../line.js';
 import { standing } from '../rule.js';
+import { ifKnown } from '../../known-record.js';
 
 interface TurnsContext {
   control: ControlSession;
@@ -208,7 +209,7 @@ export class PermitTurns implements Turns {
       return;
     }
     if (!fired) this.#limit = watch;
-    const agreed = decodeAgreement(value);
+    const agreed = ifKnown(() => decodeAgreement(value));
     if (agreed !== undefined) this.#line.agree(agreed);
   }
 

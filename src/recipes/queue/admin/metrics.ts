@@ -6,6 +6,7 @@
 import { MINUTE, SECOND } from '../../../time.js';
 import { isTransient } from '../../../zookeeper/errors.js';
 import type { Coordination } from '../../coordination.js';
+import { unlessNewer } from '../../known-record.js';
 import type { Queues } from '../queues.js';
 import { shareOut } from './labels.js';
 import { describeQueue } from './view.js';
@@ -58,7 +59,8 @@ export class QueueMetrics {
     const { queueDepth, queueOldestMessageTimestampSeconds, queuePaused } = this.#context.metrics;
     const found = new Map<string, { depth: number; at: number; paused: boolean }>();
     for (const { namespace, name } of this.#queues.usedWithin(LATELY_MS)) {
-      const view = await describeQueue(this.#context, this.#queues, namespace, name, performance.now() + REQUEST_MS);
+      const deadline = performance.now() + REQUEST_MS;
+      const view = await describeQueue(this.#context, this.#queues, namespace, name, deadline).catch(unlessNewer);
       if (view === undefined) continue;
       const key = namespace === 'default' ? name : `${namespace}/${name}`;
       found.set(key, { depth: view.depth, at: (view.oldestEnqueuedAt ?? 0) / 1_000, paused: view.paused });

@@ -14,6 +14,7 @@ import { HOUR } from '../../../time.js';
 import type { Coordination } from '../../coordination.js';
 import type { Chore } from '../../housekeeping/housekeeping.js';
 import type { Sweep } from '../../housekeeping/sweep.js';
+import { unlessNewer } from '../../known-record.js';
 import { decodeMark } from '../push/dedup.js';
 import { listPlainly, moveDue } from '../claim/delayed.js';
 import { removeExpired, type Sealed } from './expired.js';
@@ -50,13 +51,19 @@ export class TidyQueues implements Chore {
   async #sweepNamespace(namespace: string, { nameless, sealed }: Round, sweep: Sweep): Promise<void> {
     const { control, layout } = this.#context;
     const ids = new Set<string>();
+    let areAllKnown = true;
     for (const name of await sweep.children(layout.queues(namespace))) {
       if (sweep.stopped) return;
-      const queue = await this.#queues.look(namespace, name, sweep.deadline());
+      const queue = await this.#queues.look(namespace, name, sweep.deadline()).catch((error: unknown) => {
+        areAllKnown = false;
+        return unlessNewer(error);
+      });
       if (queue === undefined) continue;
       ids.add(queue.id);
       await this.#tidy(queue, sealed, sweep);
     }
+    // One that a newer release has configured has contents, and here nobody knows which.
+    if (!areAllKnown) return;
     for (const id of await sweep.children(layout.queueContents(namespace))) {
       if (ids.has(id)) continue;
       const path = layout.queueData(namespace, id);

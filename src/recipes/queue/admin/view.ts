@@ -155,7 +155,7 @@ export async function listQueues(
     shown.map((name) => `${directory}/${name}`),
   );
   const describe = async (name: string, node: ReadNode | undefined): Promise<QueueSummary[]> => {
-    const record = node === undefined ? undefined : decodeQueue(node.data);
+    const record = node === undefined ? undefined : decodeQueue(name, node.data);
     if (record === undefined) return [];
     const paths = new QueuePaths(layout.queueData(namespace, record.id));
     const { config, paused = false } = record;
