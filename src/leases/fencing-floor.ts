@@ -57,8 +57,8 @@ export interface FencingFloorOptions {
   readonly control: ControlSession;
   readonly layout: Layout;
   readonly zxids: Zxids;
-  /** Every number from now on is to be higher; undefined for none. */
-  readonly above: number | undefined;
+  /** Every number from now on is to be higher. */
+  readonly above: number;
   readonly logger: Logger;
 }
 
@@ -95,7 +95,7 @@ export class FencingFloor {
       if (this.#refused !== undefined) throw this.#refused;
       return;
     }
-    const { above = 0 } = this.#options;
+    const { above } = this.#options;
     const zk = this.#options.control.until(deadline);
     for (;;) {
       const found = await this.#find(zk);
@@ -182,7 +182,7 @@ export class FencingFloor {
   }
 
   async #raise(zk: BoundClient, { index, path, node, floor, earlier }: FoundFloor): Promise<void> {
-    const { layout, logger, above = 0 } = this.#options;
+    const { layout, logger, above } = this.#options;
     const { version, numChildren, czxid } = node.stat;
     // Releases from before there was a floor are known by their other node.
     const others = Math.max(numChildren, (await zk.children(layout.replicas)).length);

@@ -1,5 +1,5 @@
 /** The ensemble, and how it is spoken to. */
-import { contentOfFile, flag, optionalInteger, optionalMatching, textOfFile, type Setting } from './setting.js';
+import { contentOfFile, flag, integer, optionalMatching, textOfFile, type Setting } from './setting.js';
 
 const SERVER = String.raw`(\[[0-9A-Fa-f:.%]+\]|[^\s:,/[\]]+)(:\d{1,5})?`;
 const CONNECT_STRING = new RegExp(`^${SERVER}(,${SERVER})*(/[^\\s]*)?$`);
@@ -17,13 +17,13 @@ export const ZOOKEEPER = {
     'host:port,host:port… and may end in a chroot such as /apps',
     CONNECT_STRING,
   ),
-  fencingFloor: optionalInteger(
+  fencingFloor: integer(
     {
       env: 'POSTERN_FENCING_FLOOR',
       sentence:
         'After a restore or a move to another ensemble: the highest fencing token there has been. Later ones are higher; the data keep it (docs/runbook.md).',
     },
-    { min: 0, max: FENCING_FLOOR_MAX },
+    { fallback: 0, min: 0, max: FENCING_FLOOR_MAX },
   ),
   zookeeperAuth: optionalMatching(
     {

@@ -36,7 +36,7 @@ export interface ReplicaOptions {
   expositionMs?: number;
   /** Of the replica's own session, ms. */
   controlSessionTimeoutMs?: number;
-  /** False where the ensemble lets no session own anything. */
+  /** False where the ensemble lets no session own anything: it does not become ready then. */
   registers?: boolean;
 }
 
@@ -140,9 +140,9 @@ export async function startReplica(options: ReplicaOptions = {}): Promise<Replic
   });
   const replica = new Replica(gateway);
   inThisProcess += 1;
+  if (options.registers === false) return replica;
   await replica.untilReady();
-  if (options.registers !== false)
-    await eventually('it is registered, and writes no more of its own accord', () => isRegistered(gateway));
+  await eventually('it is registered, and writes no more of its own accord', () => isRegistered(gateway));
   return replica;
 }
 
