@@ -41,8 +41,8 @@ async function registered(control: TestControl, root: string, index: number): Pr
 /** One token of everything that gives some, by what it is of. */
 async function tokensOf(replica: Client): Promise<Record<string, number>> {
   const { leaseToken } = await replica.createLease({ ttlMs: TTL_MS });
-  const told = async (method: 'POST' | 'PUT', path: string, body: object): Promise<number> => {
-    const answer = await replica.call(method, path, { leaseToken, body: body as Record<string, unknown> });
+  const told = async (method: 'POST' | 'PUT', path: string, body: Record<string, unknown>): Promise<number> => {
+    const answer = await replica.call(method, path, { leaseToken, body });
     expect([200, 201], `${path}: ${JSON.stringify(answer.body)}`).toContain(answer.status);
     const [, token] = /"fencingToken":(\d+)/.exec(JSON.stringify(answer.body)) ?? [];
     return Number(token);
@@ -94,19 +94,21 @@ test('what was held before the floor was raised keeps its token, and what comes 
   let token: number;
   {
     await using replica = await startReplica({ root });
-    const reserved = await replica.expect(200, 'POST', '/v1/locks/reserved/reserve', { body: { owner: 'me', forMs: 60_000 } });
+    const reserved = await replica.expect(200, 'POST', '/v1/locks/reserved/reserve', {
+      body: { owner: 'me', forMs: 60_000 },
+    });
     token = (reserved as { fencingToken: number }).fencingToken;
   }
   const settings = floorOf(token + 5 * EPOCH);
   await using replica = await startReplica({ root, settings });
-  expect(await replica.showLock('reserved')).toMatchObject({ holder: { fencingToken: token } });
+  expect(await replica.showLock('reserved')).toMatchObject({ holders: [{ fencingToken: token }] });
   const lease = await replica.createLease({ ttlMs: TTL_MS });
   const held = await replica.hold('other', lease);
   expect(held.fencingToken).toBeGreaterThan(token + 5 * EPOCH);
 
   // One that asks for less, or for nothing, counts as the data say.
   await using lower = await startReplica({ root, settings: floorOf(1) });
-  expect((await lower.showLock('other')) as object).toMatchObject({ holder: { fencingToken: held.fencingToken } });
+  expect(await lower.showLock('other')).toMatchObject({ holders: [{ fencingToken: held.fencingToken }] });
   const next = await lower.hold('third', lease);
   expect(next.fencingToken).toBeGreaterThan(held.fencingToken);
 });

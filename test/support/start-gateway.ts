@@ -74,7 +74,10 @@ let inThisProcess = 0;
 
 /** A gateway in this process. */
 export class Replica extends Client implements AsyncDisposable {
-  constructor(readonly gateway: Gateway) {
+  constructor(
+    readonly gateway: Gateway,
+    readonly standingWatches = STANDING_WATCHES,
+  ) {
     super(gateway.url);
   }
 
@@ -118,7 +121,7 @@ export class Replica extends Client implements AsyncDisposable {
       lines: context.lines.size,
       observers: this.gateway.observed(),
       writes: this.gateway.writing(),
-      watches: context.control.watches.size - STANDING_WATCHES,
+      watches: context.control.watches.size - this.standingWatches,
       deletions: context.cleanup.pending,
     };
     return Object.entries(counts).flatMap(([what, count]) => (count === 0 ? [] : [`${count} ${what}`]));
@@ -138,7 +141,7 @@ export async function startReplica(options: ReplicaOptions = {}): Promise<Replic
     ...(options.clock && { clock: options.clock }),
     ...(options.controlSessionTimeoutMs && { controlSessionTimeoutMs: options.controlSessionTimeoutMs }),
   });
-  const replica = new Replica(gateway);
+  const replica = new Replica(gateway, options.registers === false ? 0 : STANDING_WATCHES);
   inThisProcess += 1;
   if (options.registers === false) return replica;
   await replica.untilReady();
