@@ -137,7 +137,7 @@ function assemble(options: GatewayOptions): Parts {
     metrics,
     contention: context.contention,
     contendedLabels: config.maxContendedLabels,
-    groupCommit: context.control.groupCommit,
+    control: context.control,
     clock,
     workers: config.workers,
     expositionMs: options.expositionMs ?? EXPOSITION_MS,

@@ -76,6 +76,13 @@ export const SYSTEM = [
         queries: [[sum('instance', now('postern_zookeeper_group_commit_queue')), '{{instance}}']],
       },
       {
+        title: 'Highest fencing token',
+        about:
+          'The newest transaction of ZooKeeper with the fencing floor. What to give to POSTERN_FENCING_FLOOR after a restore.',
+        unit: 'none',
+        queries: [[`max(${now('postern_fencing_token_highest')})`, 'highest']],
+      },
+      {
         title: 'Shared transactions that failed',
         about:
           'Refused: one of their writes was, and each is sent again by itself. Without a reply: those who asked are told that the outcome is unknown.',

@@ -4,8 +4,9 @@
  * Step by step (protocol C14, T1). A crash after any of them leaves at most a session that nobody heartbeats:
  *  1. with a requestId (`leases.ts`): look for the lease of an earlier attempt, and answer with that one;
  *  2. open a session with the wanted timeout, at the first server that grants it; if none does, refuse;
- *  3. in one transaction create the lease node and the request node, both ephemeral, both with the sealed token; a
- *     local session is refused here (-120), before anybody relies on it;
+ *  3. in one transaction create the lease node and the request node, both ephemeral, both with the sealed token, and
+ *     check that this process is registered (`fencing-floor.ts`); a local session is refused here (-120), before
+ *     anybody relies on it;
  *  4. if the request node exists, another attempt was faster: close the session and answer with that one's lease.
  */
 import { randomBytes } from 'node:crypto';
@@ -13,11 +14,12 @@ import { PosternError } from '../errors.js';
 import type { Metrics } from '../metrics/metrics.js';
 import type { Clock } from '../time.js';
 import type { ControlSession } from '../zookeeper/control-session.js';
-import { isReason } from '../zookeeper/errors.js';
+import { isReason, ZooKeeperError } from '../zookeeper/errors.js';
 import type { LeaseSession } from '../zookeeper/lease-session.js';
 import type { MultiOperation } from '../zookeeper/operations.js';
 import { parentOf } from '../zookeeper/paths.js';
 import type { AttachedSessions } from './attached-sessions.js';
+import type { FencingFloor } from './fencing-floor.js';
 import type { LeaseKeys } from './keys.js';
 import type { Layout } from './layout.js';
 import { Lease, affinityOf } from './lease.js';
@@ -61,6 +63,7 @@ export interface GrantingOptions {
   keys: LeaseKeys;
   bounds: SessionBounds;
   layout: Layout;
+  floor: Pick<FencingFloor, 'registration'>;
   clock: Clock;
   metrics: Metrics;
   maxLeasesPerPrincipal: number;
@@ -163,7 +166,7 @@ export class Granting {
       createdAt: lease.grant.issuedAt,
       token: leaseToken,
     };
-    const { control, layout } = this.#options;
+    const { control, layout, floor } = this.#options;
     const leasePath = layout.lease(lease.namespace, lease.leaseId);
     const nodes: MultiOperation[] = [
       { type: 'create', path: leasePath, data: Buffer.from(JSON.stringify(record)), mode: 'ephemeral' },
@@ -171,10 +174,15 @@ export class Granting {
     if (requestPath !== undefined)
       nodes.push({ type: 'create', path: requestPath, data: Buffer.from(leaseToken), mode: 'ephemeral' });
     for (;;) {
+      const { registration } = floor;
       try {
-        await session.multi(nodes, deadline);
+        await session.multi([...nodes, { type: 'check', path: registration }], deadline);
         return true;
       } catch (error) {
+        if (error instanceof ZooKeeperError && error.failedIndex === nodes.length) {
+          await this.#registeredAgain(registration, error, deadline);
+          continue;
+        }
         if (isReason(error, 'NODE_EXISTS')) return false;
         if (isReason(error, 'EPHEMERAL_ON_LOCAL_SESSION')) {
           throw new PosternError(
@@ -187,6 +195,23 @@ export class Granting {
         for (const node of nodes) await control.ensurePath(parentOf(node.path), deadline);
       }
     }
+  }
+
+  /**
+   * A lease is made only by a process that is registered (`fencing-floor.ts`): its own session had ended, and another
+   * one may have been registered since.
+   */
+  async #registeredAgain(before: string, cause: unknown, deadline: number): Promise<void> {
+    const { control, floor } = this.#options;
+    await control.whenConnected(deadline);
+    if (floor.registration === before)
+      throw new PosternError(
+        'zookeeper-unavailable',
+        "The replica's own session in ZooKeeper has ended; it opens another.",
+        {
+          cause,
+        },
+      );
   }
 }
 

@@ -2,6 +2,7 @@
  * Where everything lies in ZooKeeper, below the configured root:
  *
  *   <root>/format                                      the format of all this: see wiring/data-format.ts (persistent)
+ *   <root>/fencing-floors/<n>                          the fencing floor: see leases/fencing-floor.ts (persistent)
  *   <root>/lease-key                                   the sealing key, if none is configured (persistent)
  *   <root>/clock                                       written to learn the ensemble's time, and for nothing else
  *                                                      (persistent)

@@ -257,6 +257,11 @@ export const TABLE = {
     name: 'postern_zookeeper_group_commit_queue',
     help: 'Writes that wait for a transaction now, because as many as may be are on their way.',
   }),
+  fencingTokenHighest: gauge({
+    name: 'postern_fencing_token_highest',
+    help: 'The newest transaction of ZooKeeper that the replica has heard of, with the fencing floor: all fencing tokens handed out so far are about as high at most. What to give to POSTERN_FENCING_FLOOR when ZooKeeper is lost.',
+    aggregator: 'max',
+  }),
   zookeeperGroupCommitFailuresTotal: counter({
     name: 'postern_zookeeper_group_commit_failures_total',
     help: 'Such transactions of several writes that failed: refused (then each write is sent by itself), or without a reply (then nobody knows).',

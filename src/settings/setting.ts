@@ -62,7 +62,7 @@ function integerRule({ min, max, unit }: { min: number; max: number; unit?: stri
 
 function parseInteger({ min, max }: { min: number; max: number }): (text: string) => number | undefined {
   return (text) => {
-    const value = /^\d{1,15}$/.test(text) ? Number(text) : NaN;
+    const value = /^\d{1,16}$/.test(text) ? Number(text) : NaN;
     return value >= min && value <= max ? value : undefined;
   };
 }

@@ -1,10 +1,12 @@
 /** The ensemble, and how it is spoken to. */
-import { contentOfFile, flag, optionalMatching, textOfFile, type Setting } from './setting.js';
+import { contentOfFile, flag, integer, optionalMatching, textOfFile, type Setting } from './setting.js';
 
 const SERVER = String.raw`(\[[0-9A-Fa-f:.%]+\]|[^\s:,/[\]]+)(:\d{1,5})?`;
 const CONNECT_STRING = new RegExp(`^${SERVER}(,${SERVER})*(/[^\\s]*)?$`);
 const DIGEST_RULE = 'user:password';
 const DIGEST = /^[^:]+:.+$/;
+/** As much is left for what the ensemble counts itself: numbers up to 2^53 are exact in JSON. */
+const FENCING_FLOOR_MAX = 2 ** 52;
 
 export const ZOOKEEPER = {
   zookeeper: optionalMatching(
@@ -14,6 +16,14 @@ export const ZOOKEEPER = {
     },
     'host:port,host:port… and may end in a chroot such as /apps',
     CONNECT_STRING,
+  ),
+  fencingFloor: integer(
+    {
+      env: 'POSTERN_FENCING_FLOOR',
+      sentence:
+        'After a restore or a move to another ensemble: the highest fencing token there has been. Later ones are higher; the data keep it (docs/runbook.md).',
+    },
+    { fallback: 0, min: 0, max: FENCING_FLOOR_MAX },
   ),
   zookeeperAuth: optionalMatching(
     {

@@ -5,6 +5,7 @@
  * Layout:  <root>/format   the number, in decimal (persistent)
  */
 import { PosternError } from '../errors.js';
+import type { FencingFloor } from '../leases/fencing-floor.js';
 import type { Layout } from '../leases/layout.js';
 import { byDeadline } from '../zookeeper/by-deadline.js';
 import type { ControlSession } from '../zookeeper/control-session.js';
@@ -18,32 +19,40 @@ const SHOWN_CHARACTERS = 20;
 export class DataFormat {
   readonly #control: ControlSession;
   readonly #layout: Layout;
+  readonly #floor: FencingFloor;
   #refused: PosternError | undefined;
   #isKnown = false;
   #told!: () => void;
   readonly #known = new Promise<void>((resolve) => (this.#told = resolve));
 
-  constructor(control: ControlSession, layout: Layout) {
+  constructor(control: ControlSession, layout: Layout, floor: FencingFloor) {
     this.#control = control;
     this.#layout = layout;
+    this.#floor = floor;
   }
 
   /** Why nothing can be done here; undefined if something can, or if that is not known yet. */
   get refused(): PosternError | undefined {
-    return this.#refused;
+    return this.#refused ?? this.#floor.refused;
   }
 
   /**
-   * Reads it, and writes it where there is none: then nothing is there, or what was before formats had numbers.
-   * @throws PosternError `zookeeper-unavailable` if it is another one
+   * Reads it, and writes it where there is none: then nothing is there, or what was before formats had numbers. Then
+   * settles how what is read is numbered.
+   * @throws PosternError `zookeeper-unavailable` if it is another one, or as `FencingFloor.settle`
    * @throws NoReplyError
    */
   async check(deadline: number): Promise<void> {
     const found = await this.#read(deadline);
     this.#refused = found === FORMAT ? undefined : this.#other(found);
-    this.#isKnown = true;
-    this.#told();
-    if (this.#refused !== undefined) throw this.#refused;
+    try {
+      if (this.#refused !== undefined) throw this.#refused;
+      await this.#floor.settle(deadline);
+    } catch (error) {
+      if (this.refused !== undefined) this.#tell();
+      throw error;
+    }
+    this.#tell();
   }
 
   /**
@@ -56,8 +65,13 @@ export class DataFormat {
     this.#admit();
   }
 
+  #tell(): void {
+    this.#isKnown = true;
+    this.#told();
+  }
+
   #admit(): void {
-    if (this.#refused !== undefined) throw this.#refused;
+    if (this.refused !== undefined) throw this.refused;
   }
 
   async #read(deadline: number): Promise<string> {

@@ -12,13 +12,18 @@ import type { Backlog } from '../zookeeper/connection/backlog.js';
 import { ServerOrder } from '../zookeeper/connection/server-order.js';
 import { SessionDeniedError, SessionTimeoutError } from '../zookeeper/errors.js';
 import { ServerClock } from '../zookeeper/server-clock.js';
+import { Zxids } from '../zookeeper/connection/zxids.js';
 
 const HANDSHAKE_TIMEOUT_MS = 3 * SECOND;
 /** The same fault is logged once in this time. */
 const FAULT_AGAIN_MS = 30 * SECOND;
 
+export interface NumberedEnsemble extends Ensemble {
+  zxids: Zxids;
+}
+
 /** @throws Error with one sentence if the connect string is missing or cannot be used */
-export function ensembleOf(config: Config, backlog: Backlog, metrics: Metrics, logger: Logger): Ensemble {
+export function ensembleOf(config: Config, backlog: Backlog, metrics: Metrics, logger: Logger): NumberedEnsemble {
   if (config.zookeeper === undefined)
     throw new Error(
       'POSTERN_ZOOKEEPER is not set; it names the ensemble to use, for example 127.0.0.1:2181. `npm start` without it starts one.',
@@ -37,6 +42,7 @@ export function ensembleOf(config: Config, backlog: Backlog, metrics: Metrics, l
     handshakeTimeoutMs: HANDSHAKE_TIMEOUT_MS,
     clock: new ServerClock((ms) => observer.clockLeapt(ms)),
     backlog,
+    zxids: new Zxids(),
     observer,
     ownedByLease: ownedByLease(config, () => metrics.limitRefusalsTotal.inc({ limit: 'holds' })),
     ownedByReplica: ownedByReplica(config),

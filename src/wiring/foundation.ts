@@ -1,6 +1,7 @@
 /** The foundation of all recipes: the control session, the sessions of leases, and what is cached of both. */
 import type { Config } from '../config.js';
 import { AttachedSessions } from '../leases/attached-sessions.js';
+import { FencingFloor } from '../leases/fencing-floor.js';
 import { LeaseKeys } from '../leases/keys.js';
 import { Layout } from '../leases/layout.js';
 import { isAlive } from '../leases/lease-life.js';
@@ -19,14 +20,14 @@ import { Lines } from '../recipes/line/line.js';
 import { boundNames } from '../recipes/name-bounds.js';
 import { Contention } from '../recipes/waiting/contention.js';
 import type { Clock } from '../time.js';
-import type { Ensemble } from '../zookeeper/client.js';
 import { ControlSession } from '../zookeeper/control-session.js';
 import { DataFormat } from './data-format.js';
+import type { NumberedEnsemble } from './ensemble.js';
 
 export interface FoundationOptions {
   /** This process's share of the limits. */
   readonly config: Config;
-  readonly ensemble: Ensemble;
+  readonly ensemble: NumberedEnsemble;
   readonly metrics: Metrics;
   readonly logger: Logger;
   readonly clock: Clock;
@@ -50,10 +51,12 @@ export function foundationOf(options: FoundationOptions): Foundation {
   const layout = new Layout(config.root);
   const sessions = sessionsOf(control, layout, options);
   const bounds = new SessionBounds(sessions);
+  const { zxids } = ensemble;
+  const floor = new FencingFloor({ control, layout, zxids, above: config.fencingFloor, logger: options.logger });
   const keys = new LeaseKeys(control, layout, config.leaseKeys);
   const context: Coordination = {
     control,
-    leases: new Leases({ control, sessions, keys, bounds, layout, clock, metrics, maxLeasesPerPrincipal }),
+    leases: new Leases({ control, sessions, keys, bounds, layout, floor, clock, metrics, maxLeasesPerPrincipal }),
     layout,
     zooKeeperClock: ensemble.clock,
     metrics,
@@ -67,7 +70,7 @@ export function foundationOf(options: FoundationOptions): Foundation {
     pageTokens: new PageTokens(keys),
     reservationTokens: new ReservationTokens(keys),
   };
-  return { context, sessions, bounds, keys, format: new DataFormat(control, layout) };
+  return { context, sessions, bounds, keys, format: new DataFormat(control, layout, floor) };
 }
 
 function sessionsOf(

@@ -6,14 +6,14 @@ import { ContendedNames } from '../recipes/waiting/contended-names.js';
 import type { Contention, ContentionTold } from '../recipes/waiting/contention.js';
 import type { Clock } from '../time.js';
 import { Siblings } from '../workers/siblings.js';
-import type { GroupCommit } from '../zookeeper/group-commit.js';
+import type { ControlSession } from '../zookeeper/control-session.js';
 
 export interface TellingOptions {
   readonly metrics: Metrics;
   readonly contention: Contention;
   /** How many names are labels of `postern_contended_waiters`. */
   readonly contendedLabels: number;
-  readonly groupCommit: Pick<GroupCommit, 'waiting'>;
+  readonly control: Pick<ControlSession, 'groupCommit' | 'lastZxid'>;
   readonly clock: Clock;
   /** Of this replica. */
   readonly workers: number;
@@ -34,7 +34,8 @@ export function tellingOf(options: TellingOptions): Telling {
   const contended = new ContendedNames(contention, metrics, options.contendedLabels);
   const registry = (): Metrics['registry'] => {
     contended.tell();
-    metrics.zookeeperGroupCommitQueue.set(options.groupCommit.waiting);
+    metrics.zookeeperGroupCommitQueue.set(options.control.groupCommit.waiting);
+    metrics.fencingTokenHighest.set(options.control.lastZxid);
     return metrics.registry;
   };
   const siblings = new Siblings({

@@ -34,6 +34,7 @@ import { sync } from './operations/session.js';
 import type { NewNode, OwnedNodes, OwnedRules } from './lease/owned-nodes.js';
 import { join, parentOf } from './paths.js';
 import type { ServerClock } from './server-clock.js';
+import type { Zxids } from './connection/zxids.js';
 import type { ServerObserver, ServerOrder } from './connection/server-order.js';
 
 export const DEFAULT_REQUEST_TIMEOUT_MS = 10_000;
@@ -54,6 +55,8 @@ export interface Ensemble {
   handshakeTimeoutMs: number;
   clock: ServerClock;
   observer: ZooKeeperObserver;
+  /** How transaction ids are numbered here; as by the ensemble if undefined. */
+  zxids?: Zxids | undefined;
   backlog?: Backlog | undefined;
   /** Called before `ensurePath` creates a missing node above another one; throws if there must not be more of them. */
   admitsMissing?: ((path: string, deadline?: number) => Promise<void> | undefined) | undefined;
@@ -94,11 +97,14 @@ export abstract class ZooKeeperClient {
    * however long they waited for a connection or for earlier work (`ClientGoneError`). Reads go on.
    */
   writingFor(requester: Requester): ZooKeeperClient {
-    const client = new RequestClient(this.ensemble, this, (operation, deadline) =>
-      this.submit(operation, deadline, requester),
-    );
+    const client = this.viewOf((operation, deadline) => this.submit(operation, deadline, requester));
     client.owned = this.owned;
     return client;
+  }
+
+  /** The same session, on which requests are sent otherwise. */
+  protected viewOf(submit: <T>(operation: Operation<T>, deadline: number | undefined) => Promise<T>): ZooKeeperClient {
+    return new RequestClient(this.ensemble, this, submit);
   }
 
   /** @param deadline of all that is asked of it, in ms on the monotonic clock */

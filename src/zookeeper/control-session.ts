@@ -10,6 +10,7 @@
 import type { NameList } from '../page.js';
 import { fullJitter, type Requester } from '../time.js';
 import { ByteBudget } from './byte-budget.js';
+import type { BoundClient } from './bound.js';
 import { DEFAULT_REQUEST_TIMEOUT_MS, ZooKeeperClient, type Ensemble } from './client.js';
 import { Connection } from './connection/connection.js';
 import { isReason, NoReplyError, unless } from './errors.js';
@@ -57,6 +58,10 @@ export class ControlSession extends ZooKeeperClient {
   #attempt = 0;
   #restart: NodeJS.Timeout | undefined;
   #stopped = false;
+  #admission: ((zk: BoundClient) => Promise<boolean>) | undefined;
+  /** Whether requests may be sent on the present session. */
+  #admitted = true;
+  #admissions = 0;
   #disconnectedAt: number | undefined = performance.now();
 
   constructor(ensemble: Ensemble, options: ControlSessionOptions) {
@@ -86,7 +91,7 @@ export class ControlSession extends ZooKeeperClient {
   }
 
   get connected(): boolean {
-    return this.#connection.connected;
+    return this.#admitted && this.#connection.connected;
   }
 
   /** Since when no server serves this session, monotonic; undefined while one does. */
@@ -114,11 +119,25 @@ export class ControlSession extends ZooKeeperClient {
   }
 
   /**
+   * Has `admission` run on each further session, and again if its connection breaks meanwhile. Nothing else is sent
+   * before it has returned true; false means never. It may throw whatever a request throws.
+   */
+  admitBy(admission: (zk: BoundClient) => Promise<boolean>): void {
+    this.#admission = admission;
+  }
+
+  /**
    * Calls `listener` when a server hung up on an attempt to connect: it may have too many connections from this
    * address.
    */
   onRefused(listener: () => void): void {
     this.#onRefused = listener;
+  }
+
+  /** The newest transaction that this session has heard of, as numbered here. */
+  get lastZxid(): number {
+    const { lastZxid } = this.#connection;
+    return this.ensemble.zxids?.of(lastZxid) ?? lastZxid;
   }
 
   /** Resolves once there is a connection; rejects with `NoReplyError` at the deadline. */
@@ -168,7 +187,7 @@ export class ControlSession extends ZooKeeperClient {
   }
 
   #newConnection(): Connection {
-    const { servers, credentials, tls, handshakeTimeoutMs, observer, backlog } = this.ensemble;
+    const { servers, credentials, tls, handshakeTimeoutMs, observer, backlog, zxids } = this.ensemble;
     return new Connection(
       {
         mode: 'control',
@@ -177,10 +196,11 @@ export class ControlSession extends ZooKeeperClient {
         handshakeTimeoutMs,
         credentials,
         tls,
+        zxids,
         backlog,
       },
       {
-        connected: () => this.#onConnected(),
+        connected: () => (this.#admitted ? this.#onConnected() : void this.#admit(this.#connection)),
         serves: () => this.#onServes(),
         disconnected: () => this.#onDisconnected(),
         failed: ({ host, port }, cause) => this.#unreachable.failed(`${host}:${port}`, reasonOf(cause)),
@@ -192,6 +212,22 @@ export class ControlSession extends ZooKeeperClient {
         fault: (error) => observer.fault(error),
       },
     );
+  }
+
+  async #admit(connection: Connection): Promise<void> {
+    const attempt = (this.#admissions += 1);
+    const deadline = performance.now() + connection.sessionTimeout;
+    const session = this.viewOf((operation, by) => connection.submit(operation, by ?? deadline));
+    try {
+      if ((await this.#admission?.(session.until(deadline))) === false || attempt !== this.#admissions) return;
+    } catch (error) {
+      // Another connection to the same session, or another session, tries again.
+      if (attempt === this.#admissions && connection.connected) connection.socket?.destroy(error as Error);
+      return;
+    }
+    if (!connection.connected) return;
+    this.#admitted = true;
+    this.#onConnected();
   }
 
   #onConnected(): void {
@@ -230,6 +266,7 @@ export class ControlSession extends ZooKeeperClient {
     this.#onDisconnected();
     if (cause !== undefined) this.ensemble.observer.fault(cause);
     this.#established = false;
+    this.#admitted = this.#admission === undefined;
     this.#restart = setTimeout(
       () => {
         this.#connection = this.#newConnection();

@@ -137,7 +137,7 @@ export class LeaseSession extends ZooKeeperClient {
     options: AttachOptions,
     session: SessionIdentity | undefined,
   ): Promise<LeaseSession> {
-    const { credentials, tls, backlog } = ensemble;
+    const { credentials, tls, backlog, zxids } = ensemble;
     const what = session === undefined ? 'a new session' : 'the session of the lease';
     const remaining = options.deadline - performance.now();
     if (remaining <= 0) return Promise.reject(new NoReplyError(what, 'deadline', false));
@@ -176,6 +176,7 @@ export class LeaseSession extends ZooKeeperClient {
           ),
           credentials,
           tls,
+          zxids,
           backlog,
         },
         events,

@@ -36,7 +36,7 @@ export interface ReplicaOptions {
   expositionMs?: number;
   /** Of the replica's own session, ms. */
   controlSessionTimeoutMs?: number;
-  /** False where the ensemble lets no session own anything. */
+  /** False where the ensemble lets no session own anything: it does not become ready then. */
   registers?: boolean;
   /** Of a process: the `main.js` of another build than this checkout's. */
   main?: string;
@@ -78,7 +78,10 @@ let inThisProcess = 0;
 
 /** A gateway in this process. */
 export class Replica extends Client implements AsyncDisposable {
-  constructor(readonly gateway: Gateway) {
+  constructor(
+    readonly gateway: Gateway,
+    readonly standingWatches = STANDING_WATCHES,
+  ) {
     super(gateway.url);
   }
 
@@ -122,7 +125,7 @@ export class Replica extends Client implements AsyncDisposable {
       lines: context.lines.size,
       observers: this.gateway.observed(),
       writes: this.gateway.writing(),
-      watches: context.control.watches.size - STANDING_WATCHES,
+      watches: context.control.watches.size - this.standingWatches,
       deletions: context.cleanup.pending,
     };
     return Object.entries(counts).flatMap(([what, count]) => (count === 0 ? [] : [`${count} ${what}`]));
@@ -142,11 +145,11 @@ export async function startReplica(options: ReplicaOptions = {}): Promise<Replic
     ...(options.clock && { clock: options.clock }),
     ...(options.controlSessionTimeoutMs && { controlSessionTimeoutMs: options.controlSessionTimeoutMs }),
   });
-  const replica = new Replica(gateway);
+  const replica = new Replica(gateway, options.registers === false ? 0 : STANDING_WATCHES);
   inThisProcess += 1;
+  if (options.registers === false) return replica;
   await replica.untilReady();
-  if (options.registers !== false)
-    await eventually('it is registered, and writes no more of its own accord', () => isRegistered(gateway));
+  await eventually('it is registered, and writes no more of its own accord', () => isRegistered(gateway));
   return replica;
 }
 

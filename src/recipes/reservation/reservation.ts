@@ -85,7 +85,7 @@ const KNOWN_RESERVATION: KnownFields<ReservationRecord> = {
   condemned: true,
   standing: true,
 };
-const KNOWN_STANDING: KnownFields<Standing> = { path: true, czxid: true, since: true, until: true };
+const KNOWN_STANDING: KnownFields<Standing> = { path: true, czxid: true, since: true, until: true, attempt: true };
 
 /**
  * @returns undefined for what is none of ours

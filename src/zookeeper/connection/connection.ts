@@ -117,7 +117,7 @@ export class Connection extends ConnectionManager implements SocketOwner, Carrie
     return this.#ended;
   }
 
-  /** The newest state of the ensemble that this session has seen. */
+  /** The newest state of the ensemble that this session has seen, as the ensemble numbers it. */
   get lastZxid(): number {
     return this.#replies.lastZxid;
   }

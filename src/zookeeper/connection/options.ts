@@ -4,6 +4,7 @@ import type { Server } from '../connect-string.js';
 import type { Operation } from '../operations.js';
 import type { Backlog } from './backlog.js';
 import type { SessionIdentity } from './session-identity.js';
+import type { Numbering } from './wire.js';
 
 export interface Credential {
   scheme: string;
@@ -23,6 +24,8 @@ export interface ConnectionOptions {
   handshakeTimeoutMs: number;
   credentials: readonly Credential[];
   tls?: TlsOptions | undefined;
+  /** How transaction ids are numbered here; as by the ensemble if undefined. */
+  zxids?: Numbering | undefined;
   /** Counts every request. */
   backlog?: Backlog | undefined;
 }

@@ -12,7 +12,7 @@ import type { Backlog } from './backlog.js';
 import type { Liveness } from './liveness.js';
 import { tell, type ConnectionListener, type ConnectionOptions } from './options.js';
 import type { Pending, Requests } from './requests.js';
-import { Reader } from './wire.js';
+import { Reader, type Numbering } from './wire.js';
 
 /** The answer of a server that enforces authentication to whatever comes first, even a ping; then it hangs up. */
 const DEMANDS_CREDENTIALS = -124;
@@ -34,6 +34,7 @@ export class Replies {
   readonly #listener: ConnectionListener;
   readonly #backlog: Backlog | undefined;
   readonly #isLease: boolean;
+  readonly #zxids: Numbering | undefined;
   #lastZxid = 0;
 
   constructor(
@@ -49,18 +50,20 @@ export class Replies {
     this.#listener = listener;
     this.#backlog = options.backlog;
     this.#isLease = options.mode === 'lease';
+    this.#zxids = options.zxids;
   }
 
-  /** The newest state of the ensemble that a reply has reported. */
+  /** The newest state of the ensemble that a reply has reported, as the ensemble numbers it. */
   get lastZxid(): number {
     return this.#lastZxid;
   }
 
   /** @throws Error if the connection must end */
   read(frame: Buffer): void {
-    const reader = new Reader(frame);
+    const reader = new Reader(frame, this.#zxids);
     const xid = reader.int();
-    const zxid = reader.long();
+    const sent = reader.long();
+    const zxid = this.#zxids === undefined ? sent : this.#zxids.of(sent);
     const error = reader.int();
     switch (xid) {
       case jute.XID_PING:
@@ -78,7 +81,7 @@ export class Replies {
       }
     }
     const pending = this.#requests.take(xid);
-    this.#count(pending, zxid, error);
+    this.#count(pending, sent, error);
     if (pending.settled) return;
     pending.settled = true;
     if (error === 0) settle(pending, reader, zxid);

@@ -101,13 +101,20 @@ export class Writer {
   }
 }
 
+/** See `Zxids`. */
+export interface Numbering {
+  of(zxid: number): number;
+}
+
 export class Reader {
   readonly #buffer: Buffer;
-  #offset: number;
+  #offset = 0;
 
-  constructor(buffer: Buffer, offset = 0) {
+  readonly #zxids: Numbering | undefined;
+
+  constructor(buffer: Buffer, zxids?: Numbering) {
     this.#buffer = buffer;
-    this.#offset = offset;
+    this.#zxids = zxids;
   }
 
   get remaining(): number {
@@ -124,6 +131,12 @@ export class Reader {
     const high = this.#buffer.readInt32BE(at);
     if (high >= LONG_HIGH_MAX || high < -LONG_HIGH_MAX) throw new ProtocolError('a 64-bit integer is beyond 2^53');
     return high * TWO_TO_32 + this.#buffer.readUInt32BE(at + 4);
+  }
+
+  /** A transaction id, numbered as here (`zxids.ts`). */
+  zxid(): number {
+    const zxid = this.long();
+    return this.#zxids === undefined ? zxid : this.#zxids.of(zxid);
   }
 
   bigLong(): bigint {

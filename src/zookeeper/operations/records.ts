@@ -12,8 +12,8 @@ const MODE_FLAGS: Readonly<Record<CreateMode, number>> = {
 
 export function readStat(reader: Reader): Stat {
   return {
-    czxid: reader.long(),
-    mzxid: reader.long(),
+    czxid: reader.zxid(),
+    mzxid: reader.zxid(),
     ctime: reader.long(),
     mtime: reader.long(),
     version: reader.int(),
@@ -22,7 +22,7 @@ export function readStat(reader: Reader): Stat {
     ephemeralOwner: reader.bigLong(),
     dataLength: reader.int(),
     numChildren: reader.int(),
-    pzxid: reader.long(),
+    pzxid: reader.zxid(),
   };
 }
 

@@ -1,0 +1,245 @@
+/**
+ * The floor of fencing tokens: what is added to ZooKeeper's transaction ids, so that numbers that callers compare go on
+ * rising after a restore, or in another ensemble (protocol C99).
+ *
+ * Layout:  <root>/fencing-floors/<n>              the present floor, from the transaction on that made the node, and
+ *                                                 the earlier ones, each with the transaction from which it counted
+ *                                                 (persistent); there is always exactly one such node
+ *          <root>/fencing-floors/<n>/<sessionId>  a process that counts with it (ephemeral, of its control session)
+ *
+ * A process counts with one floor all its life. It registers below the node of that floor before it does anything else,
+ * on each of its control sessions. To raise the floor is one transaction, which deletes the node and makes the next
+ * one: ZooKeeper refuses that while anybody is registered below. What a process that is registered no longer may still
+ * have is sessions of leases, and therefore no lease may live either:
+ *
+ *  1. read the node: nobody is registered. Who registers later writes to it, so the version tells;
+ *  2. look for leases: there are none. A lease is made only by a process that is registered (`grant.ts`);
+ *  3. delete the node at the version of step 1 and make the next one. From this transaction on the new floor counts.
+ *
+ * A crash after step 1 or 2 leaves nothing, and one after step 3 a floor that is raised.
+ */
+import { PosternError } from '../errors.js';
+import type { Logger } from '../log.js';
+import type { BoundClient } from '../zookeeper/bound.js';
+import { floorAbove, type FloorStep, type Zxids } from '../zookeeper/connection/zxids.js';
+import type { ControlSession } from '../zookeeper/control-session.js';
+import { isReason, unless } from '../zookeeper/errors.js';
+import type { NodeData } from '../zookeeper/operations.js';
+import { join } from '../zookeeper/paths.js';
+import type { Layout } from './layout.js';
+
+/** So many earlier floors are kept; holds from before that are numbered as if they were later. */
+const EARLIER_MAX = 100;
+const NO_FLOOR = encode({ floor: 0, earlier: [] });
+
+interface Floor {
+  readonly floor: number;
+  /** In rising order. */
+  readonly earlier: readonly FloorStep[];
+}
+
+interface FoundFloor extends Floor {
+  /** The `<n>` of its path. */
+  readonly index: number;
+  readonly path: string;
+  readonly node: NodeData;
+}
+
+/** Of a process that counts with it. */
+interface Own {
+  readonly path: string;
+  readonly data: Buffer;
+  /** The process's node on its present control session. */
+  registration: string;
+}
+
+export interface FencingFloorOptions {
+  readonly control: ControlSession;
+  readonly layout: Layout;
+  readonly zxids: Zxids;
+  /** Every number from now on is to be higher. */
+  readonly above: number;
+  readonly logger: Logger;
+}
+
+export class FencingFloor {
+  readonly #options: FencingFloorOptions;
+  readonly #directory: string;
+  #own: Own | undefined;
+  #refused: PosternError | undefined;
+
+  constructor(options: FencingFloorOptions) {
+    this.#options = options;
+    this.#directory = join(options.layout.root, 'fencing-floors');
+  }
+
+  /** Why nothing can be done now; undefined if something can, or if that is not known yet. */
+  get refused(): PosternError | undefined {
+    return this.#refused;
+  }
+
+  /** The node that says that this process counts with the present floor. Whoever makes a lease checks it. */
+  get registration(): string {
+    if (this.#own === undefined) throw new Error('no request comes before the process is registered');
+    return this.#own.registration;
+  }
+
+  /**
+   * Raises the floor if that is wanted, and registers this process. After the first time it does nothing: further
+   * sessions are registered before anything else is sent on them.
+   * @throws PosternError `zookeeper-unavailable` while others still count with a lower floor than the wanted one
+   * @throws NoReplyError
+   */
+  async settle(deadline: number): Promise<void> {
+    if (this.#own !== undefined) {
+      if (this.#refused !== undefined) throw this.#refused;
+      return;
+    }
+    const { above } = this.#options;
+    const zk = this.#options.control.until(deadline);
+    for (;;) {
+      const found = await this.#find(zk);
+      if (found === undefined) continue;
+      if (found.floor < above) await this.#raise(zk, found);
+      else if (await this.#register(zk, found)) return;
+    }
+  }
+
+  /** @returns undefined if it is to be looked for again */
+  async #find(zk: BoundClient): Promise<FoundFloor | undefined> {
+    const directory = this.#directory;
+    const listing = await zk.list(directory);
+    if (listing === undefined) {
+      // Together, so that the first floor is made once.
+      const made = zk.multi([
+        { type: 'create', path: directory },
+        { type: 'create', path: join(directory, '0'), data: NO_FLOOR },
+      ]);
+      if ((await unless(made, 'NODE_EXISTS')) === undefined) await zk.sync(directory);
+      return undefined;
+    }
+    const index = Math.max(...listing.children.map(Number));
+    const path = join(directory, String(index));
+    const node = await zk.find(path);
+    if (node === undefined) await zk.sync(directory);
+    return node && { ...decode(path, node), index, path, node };
+  }
+
+  /** @returns false if it has been raised meanwhile */
+  async #register(zk: BoundClient, { path, node, ...found }: FoundFloor): Promise<boolean> {
+    const { control, zxids, logger, above } = this.#options;
+    const own: Own = { path, data: node.data, registration: '' };
+    try {
+      if (!(await this.#enter(zk, own))) return false;
+    } catch (error) {
+      if (isReason(error, 'EPHEMERAL_ON_LOCAL_SESSION'))
+        this.#refused = new PosternError(
+          'zookeeper-error',
+          'The ensemble gives out local sessions without upgrading them; Postern needs localSessionsUpgradingEnabled or no local sessions.',
+          { cause: error, outcome: 'not-applied' },
+        );
+      throw this.#refused ?? error;
+    }
+    zxids.number(stepsOf(found, node.stat.czxid));
+    control.admitBy((session) => this.#enterAgain(session));
+    this.#own = own;
+    this.#refused = undefined;
+    const { floor } = found;
+    logger.info({ fencingFloor: floor, above }, 'fencing tokens are counted from this floor');
+    return true;
+  }
+
+  /**
+   * The node of the process first, then a write to that of the floor: a raise that has seen neither fails at the
+   * version, and no lease is made before both are done.
+   * @returns false if that floor has been raised
+   */
+  async #enter(zk: BoundClient, own: Own): Promise<boolean> {
+    const { control } = this.#options;
+    const registration = join(own.path, BigInt.asUintN(64, control.sessionId).toString(16));
+    try {
+      await unless(zk.create(registration, undefined, 'ephemeral'), 'NODE_EXISTS');
+      await zk.set(own.path, own.data);
+    } catch (error) {
+      if (isReason(error, 'NO_NODE')) return false;
+      throw error;
+    }
+    own.registration = registration;
+    return true;
+  }
+
+  /** On a further session. @returns false if this process must not go on: what it remembers is numbered otherwise */
+  async #enterAgain(zk: BoundClient): Promise<boolean> {
+    const { layout, logger } = this.#options;
+    if (this.#own === undefined || this.#refused !== undefined) return false;
+    if (await this.#enter(zk, this.#own)) return true;
+    this.#refused = new PosternError(
+      'zookeeper-unavailable',
+      `The fencing floor of ${layout.root} was raised, or its data replaced, while this replica had no session: nothing is done until it is started again.`,
+    );
+    logger.error({ err: this.#refused }, 'fencing floor raised beside this replica: start it again');
+    return false;
+  }
+
+  async #raise(zk: BoundClient, { index, path, node, floor, earlier }: FoundFloor): Promise<void> {
+    const { layout, logger, above } = this.#options;
+    const { version, numChildren, czxid } = node.stat;
+    // Releases from before there was a floor are known by their other node.
+    const others = Math.max(numChildren, (await zk.children(layout.replicas)).length);
+    if (others > 0) throw this.#waitsFor(floor, `${others} other processes to stop`);
+    if (await this.#isLeaseAlive(zk)) throw this.#waitsFor(floor, 'the leases of before to end');
+    const raised: Floor = { floor: floorAbove(above), earlier: stepsOf({ floor, earlier }, czxid).slice(-EARLIER_MAX) };
+    const made = zk.multi([
+      { type: 'delete', path, version },
+      { type: 'create', path: join(this.#directory, String(index + 1)), data: encode(raised) },
+    ]);
+    const done = await unless(made, 'NO_NODE', 'NODE_EXISTS', 'BAD_VERSION', 'NOT_EMPTY');
+    if (done === undefined) await zk.sync(path);
+    else logger.warn({ from: floor, to: raised.floor, above }, 'fencing floor raised');
+  }
+
+  async #isLeaseAlive(zk: BoundClient): Promise<boolean> {
+    const { layout } = this.#options;
+    for (const namespace of await zk.children(layout.namespaces)) {
+      const leases = layout.leases(namespace);
+      const buckets = await zk.children(leases);
+      const stats = await Promise.all(buckets.map((bucket) => zk.exists(join(leases, bucket))));
+      if (stats.some((stat) => (stat?.numChildren ?? 0) > 0)) return true;
+    }
+    return false;
+  }
+
+  #waitsFor(floor: number, what: string): PosternError {
+    return (this.#refused = new PosternError(
+      'zookeeper-unavailable',
+      `POSTERN_FENCING_FLOOR is ${this.#options.above}, and that of ${this.#options.layout.root} is ${floor}: it can be raised only when nobody counts with it, and waits for ${what}. Nothing was done.`,
+    ));
+  }
+}
+
+/** Those before the node of the present floor; what counted from later on was copied from another ensemble. */
+function stepsOf({ floor, earlier }: Floor, from: number): FloorStep[] {
+  const steps = earlier.filter((step) => step.from < from);
+  return floor === 0 ? steps : [...steps, { from, floor }];
+}
+
+function encode({ floor, earlier }: Floor): Buffer {
+  return Buffer.from(JSON.stringify({ floor, earlier: earlier.map((step) => [step.from, step.floor]) }));
+}
+
+/** @throws PosternError `zookeeper-error` if it is nothing that this gateway has written */
+function decode(path: string, { data }: NodeData): Floor {
+  try {
+    const { floor, earlier } = JSON.parse(data.toString()) as { floor: number; earlier: [number, number][] };
+    const steps = earlier.map(([from, of]) => ({ from, floor: of }));
+    if ([floor, ...steps.flatMap((step) => [step.from, step.floor])].every(Number.isSafeInteger))
+      return { floor, earlier: steps };
+  } catch (error) {
+    throw notAFloor(path, error);
+  }
+  throw notAFloor(path, undefined);
+}
+
+function notAFloor(path: string, cause: unknown): PosternError {
+  return new PosternError('zookeeper-error', `${path} in ZooKeeper has not the form of a fencing floor.`, { cause });
+}
