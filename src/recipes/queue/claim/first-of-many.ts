@@ -16,6 +16,7 @@
  * Crash points: those of a claim from one queue. Before the transaction nothing is claimed anywhere; after it the claims
  * end with the lease, or are found in whichever queue they are when the client repeats its `requestId`.
  */
+import { setMaxListeners } from 'node:events';
 import { callerUntil, type Caller } from '../../../time.js';
 import type { Coordination } from '../../coordination.js';
 import { QueueGoneError } from '../gone.js';
@@ -121,6 +122,7 @@ class FirstOfMany {
     const demand = new Demand({ ...this.#request, max }, this.#context.metrics);
     demand.waited = true; // each has been looked at
     const over = new AbortController();
+    setMaxListeners(0, over.signal); // as many as there are names
     const caller = callerUntil(this.#request.caller, over.signal);
     for (const name of this.#request.names)
       this.#stand(demand, name, caller).catch((error: unknown) => demand.fail(error));

@@ -55,10 +55,10 @@ test('messages come from the first queue that has some, in the order of the requ
   // What was pushed before the request is seen, at whichever replica.
   await pushBodies(pair.b, 'high', ['c']);
   expect(shown(await claimAny(pair.a, lease, queues, { max: 10 }))).toEqual([['high', 'c']]);
-  await pair.a.expect(200, 'POST', '/v1/queues/high/pause');
+  await pair.a.expect(204, 'POST', '/v1/queues/high/pause');
   await settleAll(pair.b, 'high', 'nack', lease, first);
   expect(shown(await claimAny(pair.b, lease, queues))).toEqual([['low', 3]]);
-  await pair.a.expect(200, 'POST', '/v1/queues/high/resume');
+  await pair.a.expect(204, 'POST', '/v1/queues/high/resume');
   expect(shown(await claimAny(pair.b, lease, queues))).toEqual([['high', 'a']]);
   expect(await claimAny(pair.b, lease, queues)).toEqual([]);
   expect(await pair.a.metric('postern_queue_messages_total', { op: 'claim' })).toBe(4);
