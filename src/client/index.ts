@@ -14,7 +14,7 @@ export type { ReadWriteLock } from './line/read-write-lock.js';
 export type { AcquireMembersOptions, HeldMembers, Pool } from './line/pool.js';
 export type { Semaphore, SemaphoreOptions } from './line/semaphore.js';
 export type { CampaignOptions, Election, Term } from './line/election.js';
-export type { Pushed, PushOptions, Queue } from './queue/queue.js';
+export type { ManyQueues, Pushed, PushOptions, Queue } from './queue/queue.js';
 export type { Job, NackOptions } from './queue/job.js';
 export type { JobsOptions } from './queue/worker.js';
 export type { Group, JoinOptions, Membership } from './state/group.js';

@@ -19,7 +19,7 @@ import { LeaseKeeper } from './lease/keeper.js';
 import { Lock } from './line/lock.js';
 import { ManyLocks } from './line/many-locks.js';
 import { settingsOf, type PosternOptions } from './options.js';
-import { Queue } from './queue/queue.js';
+import { ManyQueues, Queue } from './queue/queue.js';
 import { ReadWriteLock } from './line/read-write-lock.js';
 import { Rounds } from './gateways/rounds.js';
 import { Run } from './run/run.js';
@@ -82,6 +82,11 @@ export class Postern implements AsyncDisposable {
 
   queue(name: string): Queue {
     return new Queue(this.#context, name);
+  }
+
+  /** For workers that take from the first of them that has something. */
+  queues(names: readonly string[]): ManyQueues {
+    return new ManyQueues(this.#context, names);
   }
 
   group(name: string): Group {

@@ -40,6 +40,32 @@ test('a message that is claimed while the signal of the worker aborts is given b
   await proxy.stop();
 });
 
+test(
+  'a worker of several queues gets from the first that has something, and settles there',
+  { timeout: TTL_MS },
+  async () => {
+    await using pair = await startPair();
+    await using postern = new Postern({ urls: [pair.a.url], ttlMs: TTL_MS });
+    const [high, low] = [randomUUID(), randomUUID()];
+    await postern.queue(low).pushAll(['1', '2'].map((body) => ({ body })));
+    await postern.queue(high).push('first');
+    const handed: [string, unknown][] = [];
+    for await (const job of postern.queues([high, low]).jobs()) {
+      handed.push([job.name, job.body]);
+      await job.ack();
+      if (handed.length === 2) await postern.queue(high).push('before the last');
+      if (handed.length === 4) break;
+    }
+    expect(handed).toEqual([
+      [high, 'first'],
+      [low, '1'],
+      [high, 'before the last'],
+      [low, '2'],
+    ]);
+    for (const name of [high, low]) expect(await postern.queue(name).show()).toMatchObject({ depth: 0 });
+  },
+);
+
 test('what was claimed and not handed out when the signal aborted is given back', { timeout: TTL_MS }, async () => {
   await using pair = await startPair();
   await using postern = new Postern({ urls: [pair.a.url], ttlMs: TTL_MS });

@@ -49,6 +49,16 @@ describe('postern queue work', { timeout: LONG_MS * 2 }, () => {
     await end(run);
   });
 
+  it('works on several queues, the first before the second, and says which a message is from', async () => {
+    await push('behind', 'two');
+    await push('in-front', 'one');
+    const run = work('in-front,behind', ['--max', '2'], 'echo "$POSTERN_QUEUE has $(cat)"');
+    await run.ended;
+    expect(run.stdout).toMatch(/in-front has one[^]*behind has two/);
+    await done('in-front');
+    await done('behind');
+  });
+
   it('goes on when jobs have ended while no gateway answered, and their messages are delivered again', async () => {
     await push('cut-off', '0.1', '30');
     const proxy = await startTcpProxy({ port: Number(new URL(pair.a.url).port), framed: false });

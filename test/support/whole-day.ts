@@ -269,6 +269,7 @@ async function useQueue({ ask, get, watch, me, kept }: Day): Promise<void> {
   await ask('POST', `${queue}/pop`, undefined, {});
   const { items } = await ask('POST', `${queue}/claim`, me, { max: 2, claimMs: 30_000 });
   const [first, second] = (items as { claimId: string }[]).map(({ claimId }) => claimId);
+  await ask('POST', '/v1/queues/claim', me, { queues: ['thing', 'dead'] });
   await ask('POST', `${queue}/extend`, me, { claimIds: [first], claimMs: 30_000 });
   await ask('POST', `${queue}/ack`, me, { claimIds: [first] });
   await ask('POST', `${queue}/nack`, me, { claimIds: [second], reason: 'later' });

@@ -63,18 +63,27 @@ export class Queue {
    * Jobs, as long as the loop goes on; it waits while there are none, and while `concurrency` of them are open. When it
    * is left, jobs that it had not handed out are given back, and work that was given to `done` is waited for.
    */
-  async *jobs(options: JobsOptions = {}): AsyncGenerator<Job, void> {
-    const worker = new Worker(this.#context, this.name, options);
-    let claimed: Job[] = [];
-    try {
-      while (!options.signal?.aborted) {
-        await worker.room();
-        claimed = await worker.claim();
-        while (claimed.length > 0 && !options.signal?.aborted) yield claimed.shift() as Job;
-      }
-    } finally {
-      await Promise.all(claimed.map((job) => job.nack().catch(() => {})));
-      await worker.idle();
-    }
+  jobs(options: JobsOptions = {}): AsyncGenerator<Job, void> {
+    return new Worker(this.#context, [this.name], options).jobs();
+  }
+}
+
+/** Several queues whose messages the same workers work on. */
+export class ManyQueues {
+  readonly #context: Context;
+
+  constructor(
+    context: Context,
+    readonly names: readonly string[],
+  ) {
+    this.#context = context;
+  }
+
+  /**
+   * As the `jobs` of one queue. Each is from the first of the queues that has one, in the order of `names`, at most 16:
+   * those behind it are left alone until then. The `name` of the job says which it is from.
+   */
+  jobs(options: JobsOptions = {}): AsyncGenerator<Job, void> {
+    return new Worker(this.#context, this.names, options).jobs();
   }
 }

@@ -1,4 +1,4 @@
-/** Who takes jobs from a queue: as many at once as it does, and claimed under the lease of its client. */
+/** Who takes jobs from a queue, or from several: as many at once as it does, and claimed under the lease of its client. */
 import { randomUUID } from 'node:crypto';
 import { pause } from '../lease/clock.js';
 import type { Context } from '../context.js';
@@ -24,17 +24,34 @@ const AGAIN_MS = 1_000;
 
 export class Worker {
   readonly #context: Context;
-  readonly #path: { name: string };
+  readonly #names: readonly string[];
   readonly #options: JobsOptions;
   /** What it has claimed and not settled. */
   readonly #open = new Set<Job>();
   readonly #working = new Set<Promise<void>>();
   readonly #waiting = new Set<() => void>();
 
-  constructor(context: Context, name: string, options: JobsOptions) {
+  /** @param names of the queues, those first that go before the others */
+  constructor(context: Context, names: readonly string[], options: JobsOptions) {
     this.#context = context;
-    this.#path = { name };
+    this.#names = names;
     this.#options = options;
+  }
+
+  /** Jobs, as long as the loop goes on and `signal` does not abort. */
+  async *jobs(): AsyncGenerator<Job, void> {
+    const { signal } = this.#options;
+    let claimed: Job[] = [];
+    try {
+      while (!signal?.aborted) {
+        await this.room();
+        claimed = await this.claim();
+        while (claimed.length > 0 && !signal?.aborted) yield claimed.shift() as Job;
+      }
+    } finally {
+      await Promise.all(claimed.map((job) => job.nack().catch(() => {})));
+      await this.idle();
+    }
   }
 
   /** Resolves when there is room for another job, or when no more are to be taken. */
@@ -97,9 +114,16 @@ export class Worker {
     signals: readonly (AbortSignal | undefined)[],
   ): Promise<Job[]> {
     const options = { leaseToken: lease.token, signals };
-    const parts = { path: this.#path, body };
-    const answer = await this.#context.gateways.call('POST /v1/queues/{name}/claim', parts, options);
-    return (answer.body?.items ?? []).map((message) => this.#begin(lease, message));
+    const { gateways } = this.#context;
+    const [name = '', ...others] = this.#names;
+    if (others.length === 0) {
+      const parts = { path: { name }, body };
+      const answer = await gateways.call('POST /v1/queues/{name}/claim', parts, options);
+      return (answer.body?.items ?? []).map((message) => this.#begin(lease, name, message));
+    }
+    const parts = { body: { queues: [...this.#names], ...body } };
+    const answer = await gateways.call('POST /v1/queues/claim', parts, options);
+    return (answer.body?.items ?? []).map((message) => this.#begin(lease, message.queue, message));
   }
 
   /** What a request has claimed whose answer nobody has: it would be kept for as long as the lease lives. */
@@ -108,9 +132,9 @@ export class Worker {
     await Promise.all(claimed.map((job) => job.nack().catch(() => {})));
   }
 
-  #begin(lease: Lease, message: Schemas['ClaimedMessage']): Job {
+  #begin(lease: Lease, name: string, message: Schemas['ClaimedMessage']): Job {
     const { gateways } = this.#context;
-    const path = this.#path;
+    const path = { name };
     const claimIds = [message.claimId];
     const actions: JobActions = {
       ack: (call) => gateways.call('POST /v1/queues/{name}/ack', { path, body: { claimIds } }, call),
@@ -120,7 +144,7 @@ export class Worker {
       left: () => this.#left(job),
       mind: (settled, minded) => this.#mind(settled, minded),
     };
-    const job = new Job({ lease, kind: 'queue', name: path.name, holdId: message.claimId }, message, actions);
+    const job = new Job({ lease, kind: 'queue', name, holdId: message.claimId }, message, actions);
     this.#open.add(job);
     job.signal.addEventListener('abort', () => this.#left(job));
     return job;

@@ -29,13 +29,14 @@ export const work = command({
   name: 'queue work',
   summary: 'Run a command for each message',
   description: `Claims messages and runs the job behind "--" once for each, with the body on standard input and \
-POSTERN_MESSAGE_ID and POSTERN_DELIVERIES in its environment. A message whose job exits with 0 is done; otherwise it is given back and \
+POSTERN_QUEUE, POSTERN_MESSAGE_ID and POSTERN_DELIVERIES in its environment. NAME may be up to 16 queues, separated by commas: each message \
+is from the first of them that has one, in that order. A message whose job exits with 0 is done; otherwise it is given back and \
 delivered again after --retry-delay. A queue that was made with maxDeliveries and deadLetterQueue (PUT /v1/queues/NAME) moves it to \
 that other queue after so many tries; without them it is tried for ever.
 
 Signals are passed on to the jobs; INT, TERM and HUP also end the loop, when the jobs have ended. A job is dead before its message is \
 delivered to anybody else because the lease was lost; see "postern lock --help".`,
-  arguments: [QUEUE],
+  arguments: [{ name: 'NAME', sentence: 'the queue, or several, separated by commas' }],
   options: {
     concurrency: integer('How many jobs run at once.', { min: 1, max: 256, fallback: 1 }),
     max: integer('How many messages to take; then the command exits. Without it there is no limit.', {
@@ -50,7 +51,7 @@ delivered to anybody else because the lease was lost; see "postern lock --help".
     ...JOB_OPTIONS,
   },
   runs: true,
-  examples: ['postern queue work mails --concurrency 4 -- ./send.sh'],
+  examples: ['postern queue work mails --concurrency 4 -- ./send.sh', 'postern queue work urgent,mails -- ./send.sh'],
 });
 
 export const peek = command({

@@ -17,8 +17,9 @@ import { reasonOf } from './reason.js';
 type GivenWork = GivenFor<typeof description>;
 
 export async function work(given: GivenWork): Promise<number> {
-  const [name = ''] = given.arguments;
-  checkName('NAME', name);
+  const [argument = ''] = given.arguments;
+  const names = argument.split(',');
+  for (const name of names) checkName('NAME', name);
   const { concurrency, max } = given.values;
   const options = jobClientOptions(given);
   using interrupts = new Interrupts();
@@ -31,7 +32,7 @@ export async function work(given: GivenWork): Promise<number> {
   const failures: unknown[] = [];
   let taken = 0;
   try {
-    for await (const job of postern.queue(name).jobs({ concurrency: atOnce, signal })) {
+    for await (const job of postern.queues(names).jobs({ concurrency: atOnce, signal })) {
       taken += 1;
       if (taken === max) enough.abort();
       // One whose lease was lost has its guardian until it is dead.
@@ -72,7 +73,7 @@ async function one(given: GivenWork, job: Job, parts: { guardian: Guardian; inte
       ...parts,
       kept: { signals: [job.signal], leftMs: () => job.leftMs, ttlMs: values.ttl },
       argv: given.job,
-      env: { POSTERN_MESSAGE_ID: message.id, POSTERN_DELIVERIES: String(message.deliveries) },
+      env: { POSTERN_QUEUE: job.name, POSTERN_MESSAGE_ID: message.id, POSTERN_DELIVERIES: String(message.deliveries) },
       input: inputOf(job.body),
       output,
       killAfterMs: values['kill-after'],

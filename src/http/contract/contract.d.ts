@@ -2605,6 +2605,38 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/queues/claim": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Claim messages from the first of several queues that has some
+         * @description Works like a claim from one queue, for up to 16 of them. The queues are looked at in the order in which the
+         *     request names them, and the messages are from the first one that has any: that order is a strict priority, and a
+         *     queue is left alone as long as there is something to claim in one before it. Each message says in `queue` which
+         *     it is from; acknowledge it there, or give it back or extend its claim. One answer has messages of one queue only,
+         *     also if that has fewer than `max`.
+         *
+         *     If all are empty, the request waits in the line of each, and whichever gets a message first serves it. Unknown
+         *     queues are empty ones, and paused ones are passed over until they are resumed. If `claimMs` is longer than the
+         *     `maxClaimMs` of one of them, nothing is claimed from any.
+         *
+         *     A repeated `requestId` gets the same messages, in whichever of the queues they are. Two requests with the same
+         *     `requestId` that wait at the same time may each get messages, of different queues, too. Scope: `use` on queues,
+         *     for each of the names.
+         */
+        post: operations["claimFromQueues"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/queues/{name}": {
         parameters: {
             query?: never;
@@ -5440,6 +5472,22 @@ export interface components {
         ClaimedMessage: components["schemas"]["Message"] & {
             claimId: components["schemas"]["ClaimId"];
             claimedUntil?: components["schemas"]["Instant"];
+        };
+        ClaimFromQueuesRequest: {
+            /** @description The names of the queues, in the order in which they are looked at. */
+            queues: components["schemas"]["Name"][];
+            max?: components["schemas"]["MaxMessages"];
+            /** @default 0 */
+            waitMs: components["schemas"]["WaitMs"];
+            requestId?: components["schemas"]["RequestId"];
+            claimMs?: components["schemas"]["ClaimMs"];
+        };
+        ClaimedFromQueues: {
+            items: components["schemas"]["ClaimedFromQueue"][];
+        };
+        ClaimedFromQueue: components["schemas"]["ClaimedMessage"] & {
+            /** @description The queue that it is from, at which it is acknowledged. */
+            queue: components["schemas"]["Name"];
         };
         /** @description A claim that is given twice is settled once, and gets the same answer twice. */
         ClaimIds: components["schemas"]["ClaimId"][];
@@ -12907,6 +12955,67 @@ export interface operations {
             405: components["responses"]["MethodNotAllowed"];
             406: components["responses"]["NotAcceptable"];
             414: components["responses"]["UriTooLong"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    claimFromQueues: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description The token of the lease for which this request is made. Without it the answer is 400 `lease-token-required`. */
+                "Lease-Token": components["parameters"]["LeaseTokenHeader"];
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+                /** @description Means the same as `requestId` in the body; one of the two is enough. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "queues": [
+                 *         "urgent",
+                 *         "mails"
+                 *       ],
+                 *       "max": 10,
+                 *       "waitMs": 30000
+                 *     }
+                 */
+                "application/json": components["schemas"]["ClaimFromQueuesRequest"];
+            };
+        };
+        responses: {
+            /** @description The messages, in order. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ClaimedFromQueues"];
+                };
+            };
+            204: components["responses"]["Done"];
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            409: components["responses"]["TooManyHolds"];
+            410: components["responses"]["LeaseExpired"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["Invalid"];
             429: components["responses"]["TooMany"];
             431: components["responses"]["HeadersTooLarge"];

@@ -25,7 +25,7 @@ import type { components } from '../contract/contract.js';
 import type { Answer, EventStream, Exchange, Routes } from '../frame/exchange.js';
 import { problemOf } from '../frame/problem.js';
 import { cursorOf, pageTokenOfCursor, showClaimed, showMessage, showPeeked, showQueue } from './queue-words.js';
-import { checkEnded } from './shared/long-poll.js';
+import { claimFromQueues, nothingFound } from './many-queues.js';
 import type { Building } from './shared/serving.js';
 import { stateStream } from './shared/state-stream.js';
 import type { Watchable } from './shared/watchable.js';
@@ -46,6 +46,7 @@ export function queueRoutes({ watchables, context, recipes, config }: Building):
     peekMessages: (exchange) => routes.peek(exchange),
     popMessages: (exchange) => routes.pop(exchange),
     claimMessages: (exchange) => routes.claim(exchange),
+    claimFromQueues: (exchange) => claimFromQueues(context, recipes.queue.queues, exchange),
     acknowledgeMessages: (exchange) => routes.acknowledge(exchange),
     releaseMessages: (exchange) => routes.giveBack(exchange),
     extendClaims: (exchange) => routes.prolong(exchange),
@@ -212,7 +213,7 @@ class QueueRoutes {
       caller: exchange.requester,
       reserve: (bytes) => exchange.reserveAnswer(bytes),
     });
-    if (items.length === 0) return nothing(exchange);
+    if (items.length === 0) return nothingFound(exchange);
     const body: Schemas['PoppedMessages'] = { items: items.map(showMessage) };
     return { status: 200, body };
   }
@@ -232,7 +233,7 @@ class QueueRoutes {
       caller: exchange.requester,
       reserve: (bytes) => exchange.reserveAnswer(bytes),
     });
-    if (items.length === 0) return nothing(exchange);
+    if (items.length === 0) return nothingFound(exchange);
     const answer: Schemas['ClaimedMessages'] = { items: items.map(showClaimed) };
     return { status: 200, body: answer, undelivered };
   }
@@ -365,11 +366,6 @@ function attemptsOf(
 
 function showPushed({ id, duplicate }: Pushed): Schemas['PushedMessage'] {
   return { id, status: duplicate ? 200 : 201 };
-}
-
-function nothing(exchange: Exchange): Answer {
-  checkEnded(exchange);
-  return { status: 204 };
 }
 
 function noSuchQueue(name: string, namespace: string): PosternError {

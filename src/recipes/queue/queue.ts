@@ -11,7 +11,7 @@ import type { Requester } from '../../time.js';
 import type { MultiOperation } from '../../zookeeper/operations.js';
 import type { ControlSession } from '../../zookeeper/control-session.js';
 import type { Coordination } from '../coordination.js';
-import type { Delivered, DemandOptions } from './claim/demand.js';
+import type { Delivered, Demand, DemandOptions } from './claim/demand.js';
 import type { PushLane } from './push/lane.js';
 import type { QueueConfig } from './config.js';
 import type { QueuePaths } from './paths.js';
@@ -55,6 +55,8 @@ export interface Dispatching {
    * @throws LeaseExpiredError, QueueGoneError (nothing was taken), NoReplyError
    */
   take(options: DemandOptions): Promise<Delivered[]>;
+  /** As `take`, for a request that waits at other queues too. */
+  serve(demand: Demand): void;
   /** This replica has settled a claim: no need to find out. */
   settled(path: string, how: 'gone' | 'free'): void;
   /** The queue was configured, paused or resumed. */

@@ -155,6 +155,19 @@ describe('names in bodies and headers are checked', () => {
     });
   });
 
+  it('of a claim from several queues: each of them, and nothing is claimed', async () => {
+    const queues = ['mine.jobs', 'theirs'];
+    await root.expect(201, 'POST', '/v1/queues/mine.jobs/messages', { body: { messages: [{ body: 1 }] } });
+    forbidden(
+      await mineB.call('POST', '/v1/queues/claim', { body: { queues }, leaseToken: lease.leaseToken }),
+      'queue',
+      'theirs',
+    );
+    expect(await root.expect(200, 'GET', '/v1/queues/mine.jobs')).toMatchObject({ claimed: 0 });
+    const body = { queues: ['mine.none', 'mine.jobs'] };
+    await mine.expect(200, 'POST', '/v1/queues/claim', { body, leaseToken: lease.leaseToken });
+  });
+
   it('of a lock that is taken together with its lease: no lease is made', async () => {
     const before = ((await root.expect(200, 'GET', '/v1/leases')) as { items: unknown[] }).items.length;
     forbidden(

@@ -88,6 +88,7 @@ describe('with a key for some names', () => {
   it('leaves no operation out whose body names things', () => {
     expect(naming.map(({ operationId }) => operationId).sort()).toEqual([
       'acquireLocks',
+      'claimFromQueues',
       'configureQueue',
       'createTransaction',
       'joinTransaction',

@@ -41,6 +41,8 @@ export interface Consumed {
   undelivered: () => void;
 }
 
+export const NOTHING: Consumed = { items: [], undelivered: () => undefined };
+
 /** @throws InvalidError, LeaseExpiredError, NoReplyError */
 export async function consume(context: Coordination, queues: Queues, request: ConsumeRequest): Promise<Consumed> {
   const { claim, caller } = request;
@@ -61,9 +63,9 @@ export async function consume(context: Coordination, queues: Queues, request: Co
 }
 
 /** An open wait is a heartbeat (protocol C4), and ends with the lease. */
-async function whileAlive(
+export async function whileAlive(
   { leases }: Coordination,
-  { claim, caller, hardDeadline, waitMs }: ConsumeRequest,
+  { claim, caller, hardDeadline, waitMs }: Pick<ConsumeRequest, 'claim' | 'caller' | 'hardDeadline' | 'waitMs'>,
   work: (caller: Caller) => Promise<Consumed>,
 ): Promise<Consumed> {
   const { lease } = claim as ClaimTerms;
@@ -81,10 +83,10 @@ async function take(context: Coordination, queues: Queues, request: ConsumeReque
       // Nothing was asked under the lease. A consumer that polls from before the first push on lives by its claims, as
       // at an empty queue.
       if (claim !== undefined && waitMs === 0) await context.leases.touch(claim.lease, hardDeadline);
-      return { items: [], undelivered: () => undefined };
+      return NOTHING;
     }
     checkClaimMs(queue, claim?.claimMs);
-    const room = claim === undefined ? max : await roomFor(context, queue, claim, max, hardDeadline);
+    const room = claim === undefined ? max : await roomFor(context, queue.paths, claim, max, hardDeadline);
     try {
       return consumed(
         queue,
@@ -102,16 +104,14 @@ async function take(context: Coordination, queues: Queues, request: ConsumeReque
  * How many messages of those that are asked for the lease may claim. Asked before it is its turn: a claim that is
  * refused then holds others up.
  */
-function roomFor(
+export function roomFor(
   { leases }: Coordination,
-  queue: Queue,
+  paths: Queue['paths'],
   { lease }: ClaimTerms,
   max: number,
   deadline: number,
 ): Promise<number> {
-  const path = claimPath(
-    queue.paths.message({ priority: 0, segment: 0, sequence: 0, expiresAt: 0, group: LONGEST_GROUP }),
-  );
+  const path = claimPath(paths.message({ priority: 0, segment: 0, sequence: 0, expiresAt: 0, group: LONGEST_GROUP }));
   return leases.sessions.useRepeatedly(
     lease,
     deadline,
@@ -119,7 +119,7 @@ function roomFor(
   );
 }
 
-function consumed(queue: Queue, claim: ClaimTerms | undefined, items: Delivered[]): Consumed {
+export function consumed(queue: Queue, claim: ClaimTerms | undefined, items: Delivered[]): Consumed {
   const undelivered = (): void => {
     if (claim !== undefined) takeBack(queue, items);
   };
@@ -135,9 +135,15 @@ export function checkClaimMs({ name, config: { maxClaimMs } }: Queue, claimMs: n
 }
 
 /** Waits for a queue of that name. @returns false when the wait is over first */
-function appeared(
+export function appeared(
   queues: Queues,
-  { namespace, name, waitMs, receivedAt, hardDeadline }: ConsumeRequest,
+  {
+    namespace,
+    name,
+    waitMs,
+    receivedAt,
+    hardDeadline,
+  }: Pick<ConsumeRequest, 'namespace' | 'name' | 'waitMs' | 'receivedAt' | 'hardDeadline'>,
   caller: Caller,
 ): Promise<boolean> {
   const remaining = receivedAt + waitMs - performance.now();

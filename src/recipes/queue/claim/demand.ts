@@ -1,5 +1,6 @@
 /**
- * One request for messages while it waits in its replica. Waiting costs ZooKeeper nothing.
+ * One request for messages while it waits in its replica. Waiting costs ZooKeeper nothing. It may wait at several queues
+ * at once: the first of them that has something takes it for this request, and the others leave it alone meanwhile.
  *
  *   waiting ──messages assigned──▶ taking ──taken──▶ answered
  *      ▲  │                          │
@@ -9,6 +10,7 @@
  */
 import type { PosternError } from '../../../errors.js';
 import type { Lease } from '../../../leases/lease.js';
+import type { Metrics } from '../../../metrics/metrics.js';
 import type { Caller } from '../../../time.js';
 import { NoReplyError } from '../../../zookeeper/errors.js';
 import type { Entry } from './entry.js';
@@ -16,6 +18,8 @@ import type { StoredMessage } from '../message.js';
 
 /** A message that was handed out. */
 export interface Delivered {
+  /** The name of its queue. */
+  queue: string;
   message: StoredMessage;
   priority: number;
   /** Epoch ms. */
@@ -62,7 +66,9 @@ export class Demand {
   over = false;
   /** It has waited, and not only been looked at. */
   waited = false;
-  readonly #onOver: (demand: Demand) => void;
+  /** Of the queues that it waits at. */
+  readonly #onChange: (() => void)[] = [];
+  readonly #metrics: Pick<Metrics, 'waiters'>;
   #resolve!: (items: Delivered[]) => void;
   #reject!: (error: unknown) => void;
   readonly #timers: NodeJS.Timeout[] = [];
@@ -70,10 +76,10 @@ export class Demand {
     if (!this.taking) this.end([]);
   };
 
-  /** @param onOver called when it needs nothing any more */
-  constructor(options: DemandOptions, onOver: (demand: Demand) => void) {
+  constructor(options: DemandOptions, metrics: Pick<Metrics, 'waiters'>) {
     this.options = options;
-    this.#onOver = onOver;
+    this.#metrics = metrics;
+    metrics.waiters.inc({ kind: 'queue' });
     this.answered = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
@@ -94,6 +100,11 @@ export class Demand {
     else if (waitMs > 0) caller.onEnd(this.#onAbort);
   }
 
+  /** @param listener called when it needs nothing any more, and when another queue has failed to serve it */
+  onChange(listener: () => void): void {
+    this.#onChange.push(listener);
+  }
+
   /** Whether nobody waits for its answer any more. */
   get left(): boolean {
     const { caller, waitMs } = this.options;
@@ -110,6 +121,7 @@ export class Demand {
   again(): void {
     this.taking = false;
     if (this.left || (this.options.waitMs > 0 && this.waited && this.impatient)) this.end([]);
+    else if (this.#onChange.length > 1) for (const changed of this.#onChange) changed();
   }
 
   end(items: Delivered[]): void {
@@ -126,7 +138,8 @@ export class Demand {
     for (const timer of this.#timers) clearTimeout(timer);
     const { caller, waitMs } = this.options;
     if (waitMs > 0) caller.offEnd(this.#onAbort);
-    this.#onOver(this);
+    this.#metrics.waiters.dec({ kind: 'queue' });
+    for (const changed of this.#onChange) changed();
     return true;
   }
 }

@@ -99,23 +99,28 @@ export class Dispatcher implements Dispatching {
   }
 
   take(options: DemandOptions): Promise<Delivered[]> {
-    if (this.#closed) return Promise.reject(new QueueGoneError());
-    const { metrics, contention } = this.#queue.context;
+    const demand = new Demand(options, this.#queue.context.metrics);
+    this.serve(demand);
+    return demand.answered;
+  }
+
+  serve(demand: Demand): void {
+    if (this.#closed) demand.fail(new QueueGoneError());
+    if (demand.over) return;
     // Who does not wait is no contention.
-    const endWait = options.waitMs > 0 ? contention.begin('queue', this.#queue.path) : undefined;
-    metrics.waiters.inc({ kind: 'queue' });
-    const demand = new Demand(options, (over) => {
-      endWait?.();
-      metrics.waiters.dec({ kind: 'queue' });
-      this.#demands = this.#demands.filter((other) => other !== over);
+    const { contention } = this.#queue.context;
+    const endWait = demand.options.waitMs > 0 ? contention.begin('queue', this.#queue.path) : undefined;
+    demand.onChange(() => {
+      if (demand.over) {
+        endWait?.();
+        this.#demands = this.#demands.filter((other) => other !== demand);
+      }
       this.#wakeUp();
     });
-    if (demand.over) return demand.answered;
     this.#demands.push(demand);
     clearTimeout(this.#idle);
     if (this.#running) this.#wakeUp();
     else void this.#run();
-    return demand.answered;
   }
 
   settled(path: string, how: 'gone' | 'free'): void {
@@ -150,10 +155,7 @@ export class Dispatcher implements Dispatching {
         await this.#step();
         failures = 0;
       } catch (error) {
-        if (error instanceof QueueGoneError) {
-          for (const demand of [...this.#demands]) demand.fail(error);
-          this.#release();
-        } else if (isTransient(error)) {
+        if (isTransient(error)) {
           // Nothing is known for sure until there is a connection again; the demands end by their deadlines.
           this.#head.close();
           this.#turn.close();
@@ -214,8 +216,7 @@ export class Dispatcher implements Dispatching {
     const [next] = await this.#next({ messages: 1, bytes: 1 }, deadline);
     if (next === undefined) {
       this.#stalled = undefined;
-      const open = this.#open();
-      return this.#nothing(open, deadline);
+      return this.#nothing(this.#open(), deadline);
     }
     const now = performance.now();
     if (first === undefined || this.#stalled?.first !== first || this.#stalled.path !== next.path)
@@ -245,7 +246,7 @@ export class Dispatcher implements Dispatching {
         await this.#head.lookAtClaims(deadline);
         if (!this.#head.quiet) return;
       }
-      for (const demand of impatient) if (demand.options.receivedAt <= this.#syncedAt) demand.end([]);
+      for (const demand of impatient) if (!demand.taking && demand.options.receivedAt <= this.#syncedAt) demand.end([]);
       return;
     }
     for (const demand of open) demand.waited = true;

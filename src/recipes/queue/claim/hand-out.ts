@@ -125,7 +125,7 @@ export class HandOut {
 
   #popped(assignments: readonly Assignment[]): void {
     for (const { demand, entries } of assignments) {
-      const items = entries.map((entry) => delivered(entry));
+      const items = entries.map((entry) => delivered(this.#queue, entry));
       for (const entry of entries) this.#head.gone(entry);
       this.#served(demand, items, 'pop');
     }
@@ -212,10 +212,11 @@ function again(assignments: readonly Assignment[]): void {
   for (const { demand } of assignments) demand.again();
 }
 
-function delivered(entry: Entry): Delivered {
+function delivered({ name }: Queue, entry: Entry): Delivered {
   const { message, priority, enqueuedAt, expiresAt, path } = entry;
   if (message === undefined) throw new Error(`${path} was assigned before it was read`);
   return {
+    queue: name,
     message,
     priority,
     enqueuedAt,

@@ -113,6 +113,7 @@ async function readClaims(
     if (message === undefined) continue;
     const { version } = deliveries.stat;
     const item = {
+      queue: queue.name,
       message,
       priority: place.priority,
       enqueuedAt: message.header.e ?? node.stat.ctime,

@@ -158,6 +158,7 @@ function claimedItem(queue: Queue, { lease }: ClaimTerms, entry: Entry, until: n
   if (message === undefined) throw new Error(`${path} was assigned before it was read`);
   const version = (entry.claims ?? -1) + 1;
   return {
+    queue: queue.name,
     message,
     priority,
     enqueuedAt,
