@@ -4,13 +4,7 @@ import type { Coordination } from '../../../recipes/coordination.js';
 import type { MemberView } from '../../../recipes/membership/member.js';
 import type { GroupObservers, GroupState } from '../../../recipes/group/observer.js';
 import { describeGroupStale, listGroups, listMembers, type GroupView } from '../../../recipes/group/view.js';
-import {
-  joinGroup,
-  joinGroupWithLease,
-  leaveGroup,
-  type Join,
-  type Joined,
-} from '../../../recipes/group/group.js';
+import { joinGroup, joinGroupWithLease, leaveGroup, type Join, type Joined } from '../../../recipes/group/group.js';
 import type { Memberships } from '../../../recipes/membership/membership.js';
 import { SharedReadings } from '../../../recipes/observing/shared-readings.js';
 import { readShares, type Shares } from '../../../recipes/group/shares.js';
