@@ -1928,7 +1928,15 @@ export interface paths {
          *     If the wait ends first, the answer is 202 and the member stays until it leaves or its lease ends; repeat the
          *     same request, at any replica, to continue waiting. Repeated after the member has entered, the request is
          *     answered 200 again. Without `member` the name is the lease's own, one for each `requestId`; a name that belongs
-         *     to another lease is refused with 409 `conflict`, with `holder`. Scope: `use` on double-barriers.
+         *     to another lease is refused with 409 `conflict`, with `holder`.
+         *
+         *     **One call.** With `lease` in the body and no `Lease-Token` header, the lease is granted in the same request, and
+         *     the answer (also a 202) carries `leaseToken`. A `requestId` is required here, random and with at least 22
+         *     characters (422 otherwise, with `minLength`): repeated by the same principal while the lease lives, the request
+         *     finds the same lease and member. A repeated request with another `lease.label` is refused with 409 `conflict`. If
+         *     it is refused, or the answer does not arrive and the member has not entered, the lease that it made ends, unless a
+         *     repeated request has found it. A member that has entered stays for the repeated request, until its TTL has passed.
+         *     Scope: `use` on double-barriers, and for this form also on leases.
          */
         post: operations["enterDoubleBarrier"];
         delete?: never;
@@ -2151,7 +2159,14 @@ export interface paths {
          * @description The member stays until it leaves or its lease ends. Without `value` it shows null. A repeated request writes the
          *     value again, so simply repeat a request whose answer was lost. A name belongs to one lease at a time: 409
          *     `conflict` names the other lease in `holder`. After a restart with a new lease, that may be your own old lease,
-         *     until it ends. Scope: `use` on groups.
+         *     until it ends.
+         *
+         *     **One call.** With `lease` in the body and no `Lease-Token` header, the lease is granted in the same request, and
+         *     the answer carries `leaseToken`. A `requestId` is required here, random and with at least 22 characters (422
+         *     otherwise, with `minLength`): repeated by the same principal while the lease lives, the request finds the same
+         *     lease and membership. A repeated request with another `lease.label` is refused with 409 `conflict`. If the join is
+         *     refused, or its answer does not arrive, the lease that it made ends, unless a repeated request has found it; one
+         *     that an earlier try made lapses with its TTL. Scope: `use` on groups, and for this form also on leases.
          */
         put: operations["joinGroup"];
         post?: never;
@@ -3010,7 +3025,15 @@ export interface paths {
          *     gets new messages; with one, a repeated request gets the same messages as long as they are not acknowledged. Two
          *     requests with the same `requestId` that wait at the same time may each get messages: repeat a request only after
          *     it has ended. Claims whose answer cannot be written are taken back, except those that a repeated request has
-         *     found, because an earlier answer may have reported them. Scope: `use` on queues.
+         *     found, because an earlier answer may have reported them.
+         *
+         *     **One call.** With `lease` in the body and no `Lease-Token` header, the lease is granted in the same request, and
+         *     the answer carries `leaseId`, `ttlMs`, `expiresAt` and `leaseToken`. A `requestId` is required here, random and
+         *     with at least 22 characters (422 otherwise, with `minLength`): repeated by the same principal while the lease
+         *     lives, the request finds the same lease and messages. A repeated request with another `lease.label` is refused
+         *     with 409 `conflict`. If there is nothing to claim (204), or the answer does not arrive, the lease that it made
+         *     ends, unless a repeated request has found it; one that an earlier try made lapses with its TTL. Scope: `use` on
+         *     queues, and for this form also on leases.
          */
         post: operations["claimMessages"];
         delete?: never;
@@ -3393,7 +3416,15 @@ export interface paths {
          *
          *     Started again with the same lease and `requestId`, the same attempt is the answer, so simply repeat a request
          *     whose answer was lost. Send a heartbeat every third of the TTL while the work is done, as for a lock: a caller
-         *     whose lease may have ended has to stop. Scope: `use` on runs.
+         *     whose lease may have ended has to stop.
+         *
+         *     **One call.** With `lease` in the body and no `Lease-Token` header, the lease is granted in the same request, and
+         *     the answer with `started: true` carries `leaseToken`. A `requestId` is required here, random and with at least 22
+         *     characters (422 otherwise, with `minLength`): repeated by the same principal while the lease lives, the request
+         *     finds the same lease and attempt. A repeated request with another `lease.label` is refused with 409 `conflict`.
+         *     With `started: false`, or if it is refused, the lease that it made ends, unless a repeated request has found it.
+         *     An attempt whose answer does not arrive stays for the repeated request, until the TTL has passed: it cannot be
+         *     given back, because it counts. Scope: `use` on runs, and for this form also on leases.
          */
         post: operations["startRun"];
         delete?: never;
@@ -4222,6 +4253,7 @@ export interface components {
             /** @default 0 */
             waitMs: components["schemas"]["WaitMs"];
             requestId?: components["schemas"]["RequestId"];
+            lease?: components["schemas"]["LeaseOfAcquire"];
         };
         LeaveRequest: {
             /** @description The name with which it entered. */
@@ -4243,6 +4275,7 @@ export interface components {
             size: components["schemas"]["RoundSize"];
             waitedMs: number;
             expiresAt: components["schemas"]["Instant"];
+            leaseToken?: components["schemas"]["LeaseToken"];
         };
         Entering: {
             name: components["schemas"]["Name"];
@@ -4257,6 +4290,7 @@ export interface components {
             size: components["schemas"]["RoundSize"];
             /** @description How many members are in the barrier now, including those of a round in progress. */
             memberCount: number;
+            leaseToken?: components["schemas"]["LeaseToken"];
         };
         Left: {
             name: components["schemas"]["Name"];
@@ -4479,6 +4513,9 @@ export interface components {
         MemberId: string;
         JoinRequest: {
             value?: components["schemas"]["MemberValue"];
+            /** @description Makes a retry find the lease that the first try made. Counts only with `lease`. */
+            requestId?: components["schemas"]["RequestId"];
+            lease?: components["schemas"]["LeaseOfAcquire"];
         };
         JoinedGroup: {
             name: components["schemas"]["Name"];
@@ -4491,6 +4528,7 @@ export interface components {
             leaseId: components["schemas"]["LeaseId"];
             ttlMs: components["schemas"]["TtlMs"];
             expiresAt: components["schemas"]["Instant"];
+            leaseToken?: components["schemas"]["LeaseToken"];
         };
         Member: {
             /** @description The name; that of an external member may be any that ZooKeeper allows. */
@@ -5465,9 +5503,15 @@ export interface components {
             waitMs: components["schemas"]["WaitMs"];
             requestId?: components["schemas"]["RequestId"];
             claimMs?: components["schemas"]["ClaimMs"];
+            lease?: components["schemas"]["LeaseOfAcquire"];
         };
         ClaimedMessages: {
             items: components["schemas"]["ClaimedMessage"][];
+            /** @description This and the next three only with `lease` in the request. */
+            leaseId?: components["schemas"]["LeaseId"];
+            ttlMs?: components["schemas"]["TtlMs"];
+            expiresAt?: components["schemas"]["Instant"];
+            leaseToken?: components["schemas"]["LeaseToken"];
         };
         ClaimedMessage: components["schemas"]["Message"] & {
             claimId: components["schemas"]["ClaimId"];
@@ -5674,6 +5718,7 @@ export interface components {
             /** @default 0 */
             waitMs: components["schemas"]["WaitMs"];
             requestId?: components["schemas"]["RequestId"];
+            lease?: components["schemas"]["LeaseOfAcquire"];
         };
         RunStart: components["schemas"]["StartedRun"] | components["schemas"]["RefusedRun"];
         StartedRun: components["schemas"]["Attempt"] & {
@@ -5684,6 +5729,7 @@ export interface components {
             leaseId: components["schemas"]["LeaseId"];
             ttlMs: components["schemas"]["TtlMs"];
             expiresAt: components["schemas"]["Instant"];
+            leaseToken?: components["schemas"]["LeaseToken"];
         };
         RefusedRun: components["schemas"]["Attempt"] & {
             /** @constant */
@@ -11050,9 +11096,9 @@ export interface operations {
     enterDoubleBarrier: {
         parameters: {
             query?: never;
-            header: {
-                /** @description The token of the lease for which this request is made. Without it the answer is 400 `lease-token-required`. */
-                "Lease-Token": components["parameters"]["LeaseTokenHeader"];
+            header?: {
+                /** @description The token of the lease. Required unless the body has `lease`. */
+                "Lease-Token"?: components["parameters"]["OptionalLeaseToken"];
                 /**
                  * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
                  * @example default
@@ -11530,14 +11576,16 @@ export interface operations {
     joinGroup: {
         parameters: {
             query?: never;
-            header: {
-                /** @description The token of the lease for which this request is made. Without it the answer is 400 `lease-token-required`. */
-                "Lease-Token": components["parameters"]["LeaseTokenHeader"];
+            header?: {
+                /** @description The token of the lease. Required unless the body has `lease`. */
+                "Lease-Token"?: components["parameters"]["OptionalLeaseToken"];
                 /**
                  * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
                  * @example default
                  */
                 Namespace?: components["parameters"]["Namespace"];
+                /** @description Means the same as `requestId` in the body; one of the two is enough. */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
             path: {
                 /**
@@ -13760,9 +13808,9 @@ export interface operations {
     claimMessages: {
         parameters: {
             query?: never;
-            header: {
-                /** @description The token of the lease for which this request is made. Without it the answer is 400 `lease-token-required`. */
-                "Lease-Token": components["parameters"]["LeaseTokenHeader"];
+            header?: {
+                /** @description The token of the lease. Required unless the body has `lease`. */
+                "Lease-Token"?: components["parameters"]["OptionalLeaseToken"];
                 /**
                  * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
                  * @example default
@@ -14705,9 +14753,9 @@ export interface operations {
     startRun: {
         parameters: {
             query?: never;
-            header: {
-                /** @description The token of the lease for which this request is made. Without it the answer is 400 `lease-token-required`. */
-                "Lease-Token": components["parameters"]["LeaseTokenHeader"];
+            header?: {
+                /** @description The token of the lease. Required unless the body has `lease`. */
+                "Lease-Token"?: components["parameters"]["OptionalLeaseToken"];
                 /**
                  * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
                  * @example default

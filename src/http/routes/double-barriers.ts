@@ -10,12 +10,13 @@ import {
   type EntrantView,
 } from '../../recipes/double-barrier/view.js';
 import type { DoubleBarriers } from '../../recipes/double-barrier/double-barrier.js';
-import type { Passage, Passed } from '../../recipes/double-barrier/passage.js';
+import type { FirstPassage, Passage, Passed } from '../../recipes/double-barrier/passage.js';
 import { etagOfRound, READY, type Round } from '../../recipes/double-barrier/round.js';
 import { instant } from '../../time.js';
 import type { components } from '../contract/contract.js';
 import type { Answer, Exchange, Routes } from '../frame/exchange.js';
 import { checkCredential } from './shared/long-poll.js';
+import { newLeaseOf } from './shared/one-call.js';
 import type { Building } from './shared/serving.js';
 import { named, StateRoutes, type Named } from './shared/state-routes.js';
 import { leaseOf, namespaceOf, pageOf, pageOfAllowed, pageTokenOf, requestIdOf } from './shared/subject.js';
@@ -56,27 +57,16 @@ class DoubleBarrierRoutes {
   }
 
   async enter(exchange: Exchange): Promise<Answer> {
-    const { size } = exchange.body as Schemas['EnterRequest'];
-    const passage = await this.#passageOf(exchange);
-    const passed = await this.#doubleBarriers.enter(passage, size);
-    const place = {
-      ...describePlace(passage, passed),
-      memberId: passed.memberId ?? '',
-      fencingToken: passed.fencingToken ?? 0,
-      size,
-    };
-    if (!passed.done) {
-      checkCredential(exchange, 'unknown'); // the member stands
-      const body: Schemas['Entering'] = { ...place, entered: false, memberCount: passed.memberCount };
-      return { status: 202, body };
+    const { size, lease: asked } = exchange.body as Schemas['EnterRequest'];
+    if (asked === undefined) {
+      const passage = await this.#passageOf(exchange);
+      return answerEnter(exchange, passage, await this.#doubleBarriers.enter(passage, size));
     }
-    const body: Schemas['Entered'] = {
-      ...place,
-      entered: true,
-      waitedMs: passed.waitedMs,
-      expiresAt: instant(passed.expiresAt),
-    };
-    return { status: 200, body };
+    const first = firstPassageOf(exchange);
+    const newLease = newLeaseOf(exchange, exchange.body as Schemas['EnterRequest'], asked);
+    const made = await this.#doubleBarriers.enterWithLease(newLease, first, size);
+    const answer = answerEnter(exchange, { ...first, ...made }, made.result);
+    return { ...answer, undelivered: () => made.undelivered() };
   }
 
   async leave(exchange: Exchange): Promise<Answer> {
@@ -124,21 +114,50 @@ class DoubleBarrierRoutes {
   }
 
   async #passageOf(exchange: Exchange): Promise<Passage> {
-    const body = exchange.body as Schemas['LeaveRequest'];
-    if (body.member === READY)
-      throw new InvalidError('member', body.member, `a name other than "${READY}", which is that of the round itself`);
-    return {
-      lease: await leaseOf(exchange, this.#context.leases),
-      name: nameOf(exchange),
-      member: body.member,
-      requestId: requestIdOf(exchange, body),
-      waitMs: body.waitMs ?? 0,
-      receivedAt: exchange.receivedAt,
-      deadline: exchange.deadline,
-      signal: exchange.signal,
-      requester: exchange.requester,
-    };
+    const passage = firstPassageOf(exchange);
+    return { ...passage, lease: await leaseOf(exchange, this.#context.leases) };
   }
+}
+
+/** The passage but for its lease. */
+function firstPassageOf(exchange: Exchange): FirstPassage {
+  const body = exchange.body as Schemas['LeaveRequest'];
+  if (body.member === READY)
+    throw new InvalidError('member', body.member, `a name other than "${READY}", which is that of the round itself`);
+  return {
+    name: nameOf(exchange),
+    member: body.member,
+    requestId: requestIdOf(exchange, body),
+    waitMs: body.waitMs ?? 0,
+    receivedAt: exchange.receivedAt,
+    deadline: exchange.deadline,
+    signal: exchange.signal,
+    requester: exchange.requester,
+  };
+}
+
+/** @param passage with the token of a lease that was made in the same request */
+function answerEnter(exchange: Exchange, passage: Passage & { leaseToken?: string }, passed: Passed): Answer {
+  const { leaseToken } = passage;
+  const place = {
+    ...describePlace(passage, passed),
+    memberId: passed.memberId ?? '',
+    fencingToken: passed.fencingToken ?? 0,
+    size: (exchange.body as Schemas['EnterRequest']).size,
+    ...(leaseToken !== undefined && { leaseToken }),
+  };
+  if (!passed.done) {
+    checkCredential(exchange, 'unknown'); // the member stands
+    const body: Schemas['Entering'] = { ...place, entered: false, memberCount: passed.memberCount };
+    return { status: 202, body };
+  }
+  const body: Schemas['Entered'] = {
+    ...place,
+    entered: true,
+    waitedMs: passed.waitedMs,
+    expiresAt: instant(passed.expiresAt),
+  };
+  return { status: 200, body };
 }
 
 function nameOf({ params }: Exchange): string {

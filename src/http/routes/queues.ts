@@ -4,7 +4,7 @@ import { orUnknown } from '../../recipes/behind-write.js';
 import type { Coordination } from '../../recipes/coordination.js';
 import { attemptOf, type Attempt } from '../../recipes/marks.js';
 import { configureQueue } from '../../recipes/queue/admin/manage.js';
-import { checkClaimMs, consume } from '../../recipes/queue/claim/consume.js';
+import { checkClaimMs, claimWithLease, consume, type Consumed } from '../../recipes/queue/claim/consume.js';
 import { peekMessages } from '../../recipes/queue/admin/peek.js';
 import { pushMessages, type NewMessage, type Pushed } from '../../recipes/queue/push/push.js';
 import type { Queue } from '../../recipes/queue/queue.js';
@@ -26,6 +26,7 @@ import type { Answer, EventStream, Exchange, Routes } from '../frame/exchange.js
 import { problemOf } from '../frame/problem.js';
 import { cursorOf, pageTokenOfCursor, showClaimed, showMessage, showPeeked, showQueue } from './queue-words.js';
 import { claimFromQueues, nothingFound } from './many-queues.js';
+import { newLeaseOf } from './shared/one-call.js';
 import type { Building } from './shared/serving.js';
 import { stateStream } from './shared/state-stream.js';
 import type { Watchable } from './shared/watchable.js';
@@ -221,21 +222,28 @@ class QueueRoutes {
   async claim(exchange: Exchange): Promise<Answer> {
     const body = exchange.body as Schemas['ClaimMessagesRequest'];
     const { max = 1, waitMs = 0, claimMs } = body;
-    const lease = await leaseOf(exchange, this.#context.leases);
-    const { items, undelivered } = await consume(this.#context, this.#queues, {
-      namespace: lease.namespace,
+    const request = {
       name: nameOf(exchange),
       max,
-      claim: { lease, requestId: requestIdOf(exchange, body), claimMs },
       waitMs,
       receivedAt: exchange.receivedAt,
       hardDeadline: exchange.deadline + waitMs,
       caller: exchange.requester,
-      reserve: (bytes) => exchange.reserveAnswer(bytes),
-    });
-    if (items.length === 0) return nothingFound(exchange);
-    const answer: Schemas['ClaimedMessages'] = { items: items.map(showClaimed) };
-    return { status: 200, body: answer, undelivered };
+      reserve: (bytes: number) => exchange.reserveAnswer(bytes),
+    };
+    const terms = { requestId: requestIdOf(exchange, body), claimMs };
+    if (body.lease === undefined) {
+      const lease = await leaseOf(exchange, this.#context.leases);
+      const { namespace } = lease;
+      const claim = { lease, ...terms };
+      return answerClaim(exchange, await consume(this.#context, this.#queues, { ...request, namespace, claim }));
+    }
+    const newLease = newLeaseOf(exchange, body, body.lease);
+    const { namespace } = newLease;
+    const first = { ...request, namespace, claim: terms };
+    const { result, lease, leaseToken } = await claimWithLease(this.#context, this.#queues, newLease, first);
+    const { leaseId, ttlMs } = lease;
+    return answerClaim(exchange, result, { leaseId, ttlMs, expiresAt: instant(result.expiresAt), leaseToken });
   }
 
   async acknowledge(exchange: Exchange): Promise<Answer> {
@@ -366,6 +374,17 @@ function attemptsOf(
 
 function showPushed({ id, duplicate }: Pushed): Schemas['PushedMessage'] {
   return { id, status: duplicate ? 200 : 201 };
+}
+
+/** @param granted of a lease that was made in the same request */
+function answerClaim(
+  exchange: Exchange,
+  { items, undelivered }: Consumed,
+  granted: Omit<Schemas['ClaimedMessages'], 'items'> = {},
+): Answer {
+  if (items.length === 0) return nothingFound(exchange);
+  const body: Schemas['ClaimedMessages'] = { items: items.map(showClaimed), ...granted };
+  return { status: 200, body, undelivered };
 }
 
 function noSuchQueue(name: string, namespace: string): PosternError {

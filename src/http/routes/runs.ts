@@ -1,13 +1,15 @@
 /** `/v1/runs`: the requests about runs, in the words of the contract. */
 import { InvalidError } from '../../errors.js';
+import type { Lease } from '../../leases/lease.js';
 import type { Coordination } from '../../recipes/coordination.js';
 import { readRunsStale } from '../../recipes/run/read.js';
 import type { Occurrence, RunRecord, RunRef, RunView, WhichOccurrence } from '../../recipes/run/run.js';
-import type { Runs } from '../../recipes/run/runs.js';
+import type { FirstStart, Runs, Start } from '../../recipes/run/runs.js';
 import { instant } from '../../time.js';
 import type { components } from '../contract/contract.js';
 import type { Answer, Exchange, Routes } from '../frame/exchange.js';
 import { checkEnded } from './shared/long-poll.js';
+import { newLeaseOf } from './shared/one-call.js';
 import type { Building } from './shared/serving.js';
 import { StateRoutes } from './shared/state-routes.js';
 import { leaseOf, namespaceOf, pageOfAllowed, pageTokenOf, requestIdOf } from './shared/subject.js';
@@ -47,19 +49,32 @@ async function start({ leases }: Coordination, runs: Runs, exchange: Exchange): 
   const body = exchange.body as Schemas['StartRunRequest'];
   const { maxAttempts = MAX_ATTEMPTS, waitMs = 0 } = body;
   const which = whichOf(body);
-  const lease = await leaseOf(exchange, leases);
-  const requestId = requestIdOf(exchange, body);
-  const told = await runs.start({
-    ref: runs.ref(lease.namespace, nameOf(exchange)),
-    lease,
+  const askedIn = (namespace: string): FirstStart => ({
+    ref: runs.ref(namespace, nameOf(exchange)),
     which,
     maxAttempts,
-    requestId,
+    requestId: requestIdOf(exchange, body),
     waitUntil: exchange.receivedAt + waitMs,
     deadline: exchange.deadline + waitMs,
     signal: exchange.signal,
     requester: exchange.requester,
   });
+  if (body.lease === undefined) {
+    const lease = await leaseOf(exchange, leases);
+    return answerStart(exchange, { lease }, await runs.start({ ...askedIn(lease.namespace), lease }));
+  }
+  const newLease = newLeaseOf(exchange, body, body.lease);
+  const { result, ...granted } = await runs.startWithLease(newLease, askedIn(newLease.namespace));
+  return answerStart(exchange, granted, result);
+}
+
+/** @param granted with the token of a lease that was made in the same request */
+function answerStart(
+  exchange: Exchange,
+  { lease, leaseToken }: { lease: Lease; leaseToken?: string },
+  told: Start,
+): Answer {
+  const body = exchange.body as Schemas['StartRunRequest'];
   const { record } = told;
   if (told.started) {
     const { leaseId, ttlMs } = lease;
@@ -69,14 +84,15 @@ async function start({ leases }: Coordination, runs: Runs, exchange: Exchange): 
       started: true as const,
       ...attemptOf(record),
       fencingToken,
-      requestId,
+      requestId: requestIdOf(exchange, body),
       leaseId,
       ttlMs,
       expiresAt,
+      ...(leaseToken !== undefined && { leaseToken }),
     };
     return { status: 200, body: started satisfies Schemas['StartedRun'] };
   }
-  if (waitMs > 0 && told.state === 'running') checkEnded(exchange);
+  if ((body.waitMs ?? 0) > 0 && told.state === 'running') checkEnded(exchange);
   const refused: Schemas['RefusedRun'] = {
     started: false,
     ...attemptOf(record),

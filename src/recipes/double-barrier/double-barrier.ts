@@ -47,6 +47,9 @@
  *     answer then is of unknown outcome.
  * 12. A leaves before it has entered: its node goes, and it has nobody to wait for. `ready` comes between the look and
  *     the deletion: A was in the round, finds so by looking again behind the deletion, and waits.
+ * 13. A enters in one request with its lease, and its answer does not arrive (protocol C14). It has not entered: its
+ *     lease ends, and it counts no more. It has entered: lease and member stay for the repetition, until the TTL has
+ *     passed; an A that came back with another lease would wait for a round in which the others are already.
  */
 import { NotHolderError, PosternError } from '../../errors.js';
 import type { Lease } from '../../leases/lease.js';
@@ -60,7 +63,8 @@ import type { Coordination } from '../coordination.js';
 import type { RoundObservers } from './observer.js';
 import { decodeMember, encodeMember, memberIdOf } from '../membership/member.js';
 import { OtherOwner, type Memberships } from '../membership/membership.js';
-import { nameTaken, otherSize, type Passage, type Passed } from './passage.js';
+import { withNewLease, type NewLease, type WithLease } from '../with-lease.js';
+import { nameTaken, otherSize, type FirstPassage, type Passage, type Passed } from './passage.js';
 import { decodeSize, encodeSize, isInRound, READY, type Round } from './round.js';
 import type { Rounds } from './rounds.js';
 import { KIND, untilNoReply, waitFor, type WaitedFor } from './wait.js';
@@ -119,6 +123,25 @@ export class DoubleBarriers {
     this.#count(passage, done, first);
     if (done) this.#context.granted.announce(lease.leaseId);
     return this.#passed(passage, at, done, placed);
+  }
+
+  /**
+   * As `enter`, with a lease that is made for it, or was by an earlier attempt of this request. Whoever has entered
+   * stays, whatever becomes of the answer (13).
+   * @throws as `enter` and `withNewLease`
+   */
+  async enterWithLease(newLease: NewLease, passage: FirstPassage, size: number): Promise<WithLease<Passed>> {
+    const made = await withNewLease<Passed>(this.#context, {
+      newLease,
+      subject: ['double-barrier', passage.name],
+      requestId: passage.requestId,
+      deadline: passage.deadline,
+      requester: passage.requester,
+      work: (lease) => this.enter({ ...passage, lease }, size),
+      isInVain: () => false,
+      endsWhenGone: true,
+    });
+    return made.result.done ? { ...made, undelivered: () => undefined } : made;
   }
 
   /** @throws NotHolderError when the member is another lease's, LeaseExpiredError, NoReplyError */

@@ -1,7 +1,7 @@
 /** The request to pass a double barrier, its result, and its refusals. */
 import { PosternError, StandingConflictError } from '../../errors.js';
 import type { Lease } from '../../leases/lease.js';
-import type { Requester } from '../../time.js';
+import type { Caller, Requester } from '../../time.js';
 import { describeMember } from '../membership/member.js';
 import type { OtherOwner } from '../membership/membership.js';
 
@@ -18,6 +18,11 @@ export interface Passage {
   deadline: number;
   signal: AbortSignal;
   requester: Requester;
+}
+
+/** Of a member whose lease is made in the same request. */
+export interface FirstPassage extends Omit<Passage, 'lease'> {
+  requester: Caller;
 }
 
 export interface Passed {

@@ -28,11 +28,12 @@
  */
 import { NotHolderError, PosternError } from '../../errors.js';
 import type { Lease } from '../../leases/lease.js';
-import type { Requester } from '../../time.js';
+import type { Caller, Requester } from '../../time.js';
 import { newAttempt } from '../line/contender.js';
 import type { Coordination } from '../coordination.js';
 import { decodeMember, describeMember, encodeMember, memberIdOf } from '../membership/member.js';
 import { OtherOwner, OWN_DIRECTORY, type Memberships } from '../membership/membership.js';
+import { withNewLease, type NewLease, type WithLease } from '../with-lease.js';
 
 export interface Join {
   lease: Lease;
@@ -86,6 +87,33 @@ export async function joinGroup(
     joined: created,
     expiresAt,
   };
+}
+
+export interface FirstJoin extends Omit<Join, 'lease'> {
+  requestId: string;
+  requester: Caller;
+}
+
+/**
+ * As `joinGroup`, with a lease that is made for it, or was by an earlier attempt of this request.
+ * @throws as `joinGroup` and `withNewLease`
+ */
+export function joinGroupWithLease(
+  context: Coordination,
+  memberships: Memberships,
+  newLease: NewLease,
+  { requestId, ...join }: FirstJoin,
+): Promise<WithLease<Joined>> {
+  return withNewLease(context, {
+    newLease,
+    subject: ['group', join.name, join.member],
+    requestId,
+    deadline: join.deadline,
+    requester: join.requester,
+    work: (lease) => joinGroup(context, memberships, { ...join, lease }),
+    isInVain: () => false,
+    endsWhenGone: true,
+  });
 }
 
 export type Leave = Omit<Join, 'value'>;

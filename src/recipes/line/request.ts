@@ -10,6 +10,7 @@ import { fullJitter, pause, type Caller } from '../../time.js';
 import { acquire, type AcquireRequest, type Granted, type NotGranted } from './acquire.js';
 import { decodeRecord, guidOf, type Mode } from './contender.js';
 import type { Coordination } from '../coordination.js';
+import type { NewLease } from '../with-lease.js';
 import type { JoinRequest } from './join/request.js';
 import { readLine } from './view.js';
 import { release, type ReleaseRequest } from './release.js';
@@ -36,13 +37,6 @@ export interface AcquireLine {
   receivedAt: number;
   hardDeadline: number;
   requester: Caller;
-}
-
-export interface NewLease {
-  principal: string;
-  namespace: string;
-  ttlMs: number | undefined;
-  label: string | undefined;
 }
 
 const RIVAL_BASE_MS = 5;

@@ -18,7 +18,8 @@
 import type { Lease } from '../../leases/lease.js';
 import type { Granted, NotGranted } from '../line/acquire.js';
 import type { Coordination } from '../coordination.js';
-import { acquireLine, acquireLineWithLease, releaseLine, type AcquireLine, type NewLease } from '../line/request.js';
+import { acquireLine, acquireLineWithLease, releaseLine, type AcquireLine } from '../line/request.js';
+import type { NewLease } from '../with-lease.js';
 import type { ReleaseRequest } from '../line/release.js';
 
 export type AcquireReadWriteLock = Omit<AcquireLine, 'kind' | 'mode'> & { mode: 'read' | 'write' };

@@ -11,7 +11,7 @@
  */
 import { LeaseExpiredError } from '../../errors.js';
 import type { Lease } from '../../leases/lease.js';
-import type { Awaited } from '../../time.js';
+import type { Awaited, Caller } from '../../time.js';
 import type { BoundClient } from '../../zookeeper/bound.js';
 import { ensembleNow } from '../../zookeeper/ensemble-time.js';
 import { isReason, orUnknown } from '../../zookeeper/errors.js';
@@ -21,6 +21,7 @@ import { AGAIN, persisting } from '../../zookeeper/retrying.js';
 import type { Coordination } from '../coordination.js';
 import { keptAlive } from '../waiting/kept-alive.js';
 import { Turns } from '../waiting/turns.js';
+import { withNewLease, type NewLease, type WithLease } from '../with-lease.js';
 import { decideFinish, decideForget, decideStart, type RunsRead, type StartDecision } from './decide.js';
 import { runObservers, type RunObservers } from './observers.js';
 import { readRunsNode } from './read.js';
@@ -47,6 +48,11 @@ export interface StartRun extends Awaited {
   readonly waitUntil: number;
   /** Ends the wait. */
   readonly signal: AbortSignal;
+}
+
+/** Of a caller whose lease is made in the same request. */
+export interface FirstStart extends Omit<StartRun, 'lease'> {
+  readonly requester: Caller;
 }
 
 /** `expiresAt`: the lease lives at least until then; epoch ms. */
@@ -116,6 +122,26 @@ export class Runs {
       metrics.runStartsTotal.inc({ outcome });
       return told;
     }
+  }
+
+  /**
+   * As `start`, with a lease that is made for it, or was by an earlier attempt of this request. An attempt cannot be
+   * given back, as it would count as lost: one that may have begun stays for the repetition, whatever becomes of the
+   * answer, until the lease lapses.
+   * @throws as `start` and `withNewLease`
+   */
+  async startWithLease(newLease: NewLease, asked: FirstStart): Promise<WithLease<Start>> {
+    const made = await withNewLease<Start>(this.#context, {
+      newLease,
+      subject: ['run', asked.ref.name],
+      requestId: asked.requestId,
+      deadline: asked.deadline,
+      requester: asked.requester,
+      work: (lease) => this.start({ ...asked, lease }),
+      isInVain: ({ started }) => !started,
+      endsWhenGone: false,
+    });
+    return made.result.started ? { ...made, undelivered: () => undefined } : made;
   }
 
   /**

@@ -36,7 +36,8 @@ import { parentOf } from '../../zookeeper/paths.js';
 import type { Granted, NotGranted } from '../line/acquire.js';
 import { decodeAgreement, encodeAgreement } from '../line/permits/agreement.js';
 import type { Coordination } from '../coordination.js';
-import { acquireLine, acquireLineWithLease, releaseLine, type AcquireLine, type NewLease } from '../line/request.js';
+import { acquireLine, acquireLineWithLease, releaseLine, type AcquireLine } from '../line/request.js';
+import type { NewLease } from '../with-lease.js';
 import type { ReleaseRequest } from '../line/release.js';
 
 export type AcquirePermits = Omit<AcquireLine, 'kind' | 'mode' | 'permits'> & {

@@ -1,9 +1,10 @@
 /** `/v1/groups`: the requests about groups and shares, in the words of the contract. */
+import type { Lease } from '../../../leases/lease.js';
 import type { Coordination } from '../../../recipes/coordination.js';
 import type { MemberView } from '../../../recipes/membership/member.js';
 import type { GroupObservers, GroupState } from '../../../recipes/group/observer.js';
 import { describeGroupStale, listGroups, listMembers, type GroupView } from '../../../recipes/group/view.js';
-import { joinGroup, leaveGroup } from '../../../recipes/group/group.js';
+import { joinGroup, joinGroupWithLease, leaveGroup, type Join, type Joined } from '../../../recipes/group/group.js';
 import type { Memberships } from '../../../recipes/membership/membership.js';
 import { SharedReadings } from '../../../recipes/observing/shared-readings.js';
 import { readShares, type Shares } from '../../../recipes/group/shares.js';
@@ -11,9 +12,10 @@ import { instant } from '../../../time.js';
 import type { components } from '../../contract/contract.js';
 import type { Answer, Exchange, Routes } from '../../frame/exchange.js';
 import { checkEnded, longPollOf, notModified } from '../shared/long-poll.js';
+import { newLeaseOf } from '../shared/one-call.js';
 import type { Building } from '../shared/serving.js';
 import { named, StateRoutes, type Named } from '../shared/state-routes.js';
-import { leaseOf, namespaceOf, pageOf, pageOfAllowed, pageTokenOf } from '../shared/subject.js';
+import { leaseOf, namespaceOf, pageOf, pageOfAllowed, pageTokenOf, requestIdOf } from '../shared/subject.js';
 
 type Schemas = components['schemas'];
 
@@ -55,29 +57,18 @@ class GroupRoutes {
   }
 
   async join(exchange: Exchange): Promise<Answer> {
-    const { value } = exchange.body as Schemas['JoinRequest'];
-    const lease = await leaseOf(exchange, this.#context.leases);
-    const { name, member } = namesOf(exchange);
-    const joined = await joinGroup(this.#context, this.#memberships, {
-      lease,
-      name,
-      member,
-      value,
-      deadline: exchange.deadline,
-      requester: exchange.requester,
-    });
-    const body: Schemas['JoinedGroup'] = {
-      name,
-      member,
-      memberId: joined.memberId,
-      fencingToken: joined.fencingToken,
-      value: value ?? null,
-      since: instant(joined.since),
-      leaseId: lease.leaseId,
-      ttlMs: lease.ttlMs,
-      expiresAt: instant(joined.expiresAt),
-    };
-    return { status: joined.joined ? 201 : 200, body };
+    const body = exchange.body as Schemas['JoinRequest'];
+    const { deadline, requester } = exchange;
+    const requestId = requestIdOf(exchange, body);
+    const join = { ...namesOf(exchange), value: body.value, deadline, requester };
+    if (body.lease === undefined) {
+      const lease = await leaseOf(exchange, this.#context.leases);
+      const joined = await joinGroup(this.#context, this.#memberships, { ...join, lease });
+      return answerJoin(join, { lease }, joined);
+    }
+    const newLease = newLeaseOf(exchange, body, body.lease);
+    const made = await joinGroupWithLease(this.#context, this.#memberships, newLease, { ...join, requestId });
+    return { ...answerJoin(join, made, made.result), undelivered: () => made.undelivered() };
   }
 
   async leave(exchange: Exchange): Promise<Answer> {
@@ -146,6 +137,27 @@ class GroupRoutes {
     };
     return { status: 200, body, headers: { ETag: etag } };
   }
+}
+
+/** @param granted with the token of a lease that was made in the same request */
+function answerJoin(
+  { name, member, value }: Pick<Join, 'name' | 'member' | 'value'>,
+  { lease: { leaseId, ttlMs }, leaseToken }: { lease: Lease; leaseToken?: string },
+  { memberId, fencingToken, since, joined, expiresAt }: Joined,
+): Answer {
+  const body: Schemas['JoinedGroup'] = {
+    name,
+    member,
+    memberId,
+    fencingToken,
+    value: value ?? null,
+    since: instant(since),
+    leaseId,
+    ttlMs,
+    expiresAt: instant(expiresAt),
+    ...(leaseToken !== undefined && { leaseToken }),
+  };
+  return { status: joined ? 201 : 200, body };
 }
 
 function namesOf({ params }: Exchange): { name: string; member: string } {

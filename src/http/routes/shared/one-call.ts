@@ -1,6 +1,6 @@
 /** The lease that is made in the same request as what it holds, in the words of the contract. */
 import { InvalidError } from '../../../errors.js';
-import type { NewLease } from '../../../recipes/line/request.js';
+import type { NewLease } from '../../../recipes/with-lease.js';
 import type { components } from '../../contract/contract.js';
 import type { Exchange } from '../../frame/exchange.js';
 import { namedNamespaceOf, requestIdOf, tokenRequestIdOf } from './subject.js';

@@ -4,8 +4,10 @@
  */
 import { InvalidError, type PosternError } from '../../../errors.js';
 import { callerUntil, endReason, type Caller } from '../../../time.js';
+import { orUnknown } from '../../behind-write.js';
 import type { Coordination } from '../../coordination.js';
 import { keptAlive } from '../../waiting/kept-alive.js';
+import { withNewLease, type NewLease, type WithLease } from '../../with-lease.js';
 import type { ClaimTerms, Delivered } from './demand.js';
 import { claimPath } from './entry.js';
 import { findClaims } from './own-claims.js';
@@ -60,6 +62,43 @@ export async function consume(context: Coordination, queues: Queues, request: Co
     return take(context, queues, request, caller); // the claim itself shows whether the lease lives
   }
   return whileAlive(context, request, (bound) => take(context, queues, request, bound));
+}
+
+/** A claim whose lease is made in the same request. */
+export interface FirstClaim extends Omit<ConsumeRequest, 'claim'> {
+  claim: Omit<ClaimTerms, 'lease'>;
+}
+
+/** With `expiresAt`, epoch ms: the lease lives at least until then. */
+export type FirstClaimed = Consumed & { readonly expiresAt: number };
+
+/**
+ * As `consume`, with a lease that is made for it, or was by an earlier attempt of this request.
+ * @throws as `consume` and `withNewLease`
+ */
+export async function claimWithLease(
+  context: Coordination,
+  queues: Queues,
+  newLease: NewLease,
+  request: FirstClaim,
+): Promise<WithLease<FirstClaimed>> {
+  const { name, claim, hardDeadline, caller } = request;
+  const made = await withNewLease<FirstClaimed>(context, {
+    newLease,
+    subject: ['queue', name],
+    requestId: claim.requestId,
+    deadline: hardDeadline,
+    requester: caller,
+    work: async (lease) => {
+      const consumed = await consume(context, queues, { ...request, claim: { ...claim, lease } });
+      if (consumed.items.length === 0) return { ...consumed, expiresAt: 0 };
+      return { ...consumed, expiresAt: await orUnknown(context.leases.touch(lease, hardDeadline)) };
+    },
+    isInVain: ({ items }) => items.length === 0,
+    endsWhenGone: true,
+  });
+  const { result } = made;
+  return { ...made, result: { ...result, undelivered: () => made.undelivered(result.undelivered) } };
 }
 
 /** An open wait is a heartbeat (protocol C4), and ends with the lease. */
