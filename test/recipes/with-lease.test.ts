@@ -172,7 +172,7 @@ describe.each(Object.entries(waiting))('a waiting %s', (_, { which, more }) => {
     const root = freshRoot();
     await using doomed = await spawnReplica({ root });
     await using other = await startReplica({ root });
-    await other.expect(201, 'PUT', '/v1/queues/q', { body: {} }); // only in one that there is a wait is counted
+    await other.expect(201, 'PUT', '/v1/queues/q', { body: { order: 'fifo' } }); // only in one that there is a wait is counted
     const gone = new AbortController();
     const left = send(other, which, more, gone.signal).catch(() => 'gone');
     await eventually('it has a lease', async () => (await leaseIds(other)).length === 1);
@@ -216,7 +216,7 @@ test('no refusal waits for the end of the lease that it made, while ZooKeeper is
   const root = freshRoot();
   const settings = { POSTERN_REQUEST_TIMEOUT_MS: String(scaled(2_000)) };
   await using replica = await startReplica({ root, zookeeper: zookeeper.proxy.connectString, settings });
-  await replica.expect(201, 'PUT', '/v1/queues/q', { body: {} });
+  await replica.expect(201, 'PUT', '/v1/queues/q', { body: { order: 'fifo' } });
   const begun = performance.now();
   const waits = send(replica, claim, { waitMs: scaled(1_000) });
   await eventually('it waits', async () => (await replica.metric('postern_waiters')) === 1);
