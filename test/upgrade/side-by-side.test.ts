@@ -172,7 +172,17 @@ async function goOn(name: string, from: Client, to: Client): Promise<void> {
   expect(acknowledged.items).toMatchObject([{ status: 200 }]);
 
   await write(name, from, to);
+  await goOnWithRecords(name, from, to, leased);
 
+  expect((await from.endLease(lease)).status).toBe(204);
+  expect((await to.heartbeat(lease)).status).toBe(410);
+  await to.endLease(other);
+}
+
+type Leased = (body?: Record<string, unknown>) => { leaseToken: string; body: Record<string, unknown> };
+
+/** Reservations, runs, schedules, transactions. */
+async function goOnWithRecords(name: string, from: Client, to: Client, leased: Leased): Promise<void> {
   const reserved = await from.expect(200, 'POST', `/v1/locks/held-${name}/reserve`, {
     body: { forMs: 60_000, owner: 'me', requestId: name.padEnd(22, '-') },
   });
@@ -199,10 +209,6 @@ async function goOn(name: string, from: Client, to: Client): Promise<void> {
   await to.expect(200, 'POST', `${path}/join`, leased({ participant: 'p' }));
   await from.expect(200, 'POST', `${path}/vote`, leased({ participant: 'p', vote: 'commit' }));
   expect(await to.expect(200, 'GET', path)).toMatchObject({ state: 'committed' });
-
-  expect((await from.endLease(lease)).status).toBe(204);
-  expect((await to.heartbeat(lease)).status).toBe(410);
-  await to.endLease(other);
 }
 
 /** A lock goes from a holder at one to a waiter at the other, and tokens rise. */
