@@ -11,6 +11,7 @@ import { test } from 'vitest';
 import { History, NotApplied, now } from '../histories/history.js';
 import { UNDECIDED } from '../histories/linearizable.js';
 import { encodeOperation, type Workload } from '../histories/workload.js';
+import { SCHEDULE_SETTINGS } from '../histories/workloads/schedule.js';
 import { workloads } from '../histories/workloads/index.js';
 import type { Client } from '../support/http/client.js';
 import { passed } from '../support/eventually.js';
@@ -96,8 +97,8 @@ interface Trouble {
 
 async function run({ what, times, ttlMs, make }: Trouble): Promise<void> {
   const root = freshRoot();
-  await using a = await spawnReplica({ root });
-  await using b = await spawnReplica({ root });
+  await using a = await spawnReplica({ root, settings: SCHEDULE_SETTINGS });
+  await using b = await spawnReplica({ root, settings: SCHEDULE_SETTINGS });
   const replicas: ReplicaProcess[] = [a, b];
   const random = seededRandom(what);
   const crowds = KINDS.map((kind) => new Crowd(workloads[kind]!, replicas, random, ttlMs));
