@@ -125,7 +125,10 @@ describe('what a client may believe', () => {
     const asked = (token?: number): Told =>
       history().add('a', 20, token === undefined ? Infinity : 25, read, token === undefined ? undefined : { token });
     const beside = (other: Told, begin: number, reads?: true): string[] =>
-      other.acquire('b', 6, begin, 11, reads && { reads }).release('a', 60, 65).complaints();
+      other
+        .acquire('b', 6, begin, 11, reads && { reads })
+        .release('a', 60, 65)
+        .complaints();
     expect(beside(asked(10), 30, true)).toEqual([]);
     expect(beside(asked(), 30, true)).toEqual([]);
     // As a writer it was alone until it asked.

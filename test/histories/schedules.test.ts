@@ -87,10 +87,23 @@ describe('an occurrence', () => {
       [1_000, 'x'],
       [4_000, 'x'],
     ] as [number, string][];
-    expect(four(2).look(9_000, ...two).complaints()).toEqual([]);
+    expect(
+      four(2)
+        .look(9_000, ...two)
+        .complaints(),
+    ).toEqual([]);
     const silent = ['of 4 occurrences from 1.000 to before 5.000 2 were pushed and 1 missed'];
-    expect(four(1).look(9_000, ...two).complaints()).toEqual(silent);
-    expect(four().put(2_000, 'y', undefined, { paused: true }).look(9_000, ...two).complaints()).toEqual([]);
+    expect(
+      four(1)
+        .look(9_000, ...two)
+        .complaints(),
+    ).toEqual(silent);
+    expect(
+      four()
+        .put(2_000, 'y', undefined, { paused: true })
+        .look(9_000, ...two)
+        .complaints(),
+    ).toEqual([]);
   });
 
   it('is not missed within its grace', () => {

@@ -43,17 +43,41 @@ class Told {
 const told = (): Told => new Told();
 
 it('is acknowledged by whoever claimed it in time, or by nobody', () => {
-  expect(told().push().peek(EARLY, 'available').claim(LATE - 1).ack(LATE + 11).complaints()).toEqual([]);
-  expect(told().push().peek(EARLY, 'claimed').peek(LATE, 'expired').peek(LATE + 5).complaints()).toEqual([]);
+  expect(
+    told()
+      .push()
+      .peek(EARLY, 'available')
+      .claim(LATE - 1)
+      .ack(LATE + 11)
+      .complaints(),
+  ).toEqual([]);
+  expect(
+    told()
+      .push()
+      .peek(EARLY, 'claimed')
+      .peek(LATE, 'expired')
+      .peek(LATE + 5)
+      .complaints(),
+  ).toEqual([]);
 });
 
 it('is not lost before its time', () => {
-  expect(told().push().add(EARLY, EARLY + 1, { do: 'claim', lease: 'a' }, { items: [] }).complaints()).toEqual([
-    '1 is lost: it was pushed and never acknowledged',
-  ]);
+  expect(
+    told()
+      .push()
+      .add(EARLY, EARLY + 1, { do: 'claim', lease: 'a' }, { items: [] })
+      .complaints(),
+  ).toEqual(['1 is lost: it was pushed and never acknowledged']);
   const gone = [expect.stringContaining('1 was not shown at')];
   expect(told().push().peek(EARLY).peek(LATE).complaints()).toEqual(gone);
-  expect(told().push().ack(EARLY - 1).peek(EARLY).peek(LATE).complaints()).toEqual([]);
+  expect(
+    told()
+      .push()
+      .ack(EARLY - 1)
+      .peek(EARLY)
+      .peek(LATE)
+      .complaints(),
+  ).toEqual([]);
   // Nobody was told that it was pushed.
   expect(told().push(Infinity).peek(EARLY).peek(LATE).complaints()).toEqual([]);
   expect(told().push().peek(EARLY, 'expired').peek(LATE).complaints()).toEqual([
@@ -62,7 +86,17 @@ it('is not lost before its time', () => {
 });
 
 it('is not given to anybody who asks after its time', () => {
-  const late = (): Told => told().push().claim(LATE + 1).ack(LATE + 20);
+  const late = (): Told =>
+    told()
+      .push()
+      .claim(LATE + 1)
+      .ack(LATE + 20);
   expect(late().complaints()).toEqual([expect.stringContaining('and was given 1, which expired at')]);
-  expect(told().push(Infinity).claim(LATE + 1).ack(LATE + 20).complaints()).toEqual([]);
+  expect(
+    told()
+      .push(Infinity)
+      .claim(LATE + 1)
+      .ack(LATE + 20)
+      .complaints(),
+  ).toEqual([]);
 });

@@ -6,7 +6,14 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Reply } from '../../support/http/client.js';
 import { ClientLease, unlessDone } from '../client-lease.js';
 import { peek } from '../peek.js';
-import { claimComplaints, groupOf, type Claimed, type ClaimInput, type ClaimOutput, type ShownMessage } from '../queue/claims.js';
+import {
+  claimComplaints,
+  groupOf,
+  type Claimed,
+  type ClaimInput,
+  type ClaimOutput,
+  type ShownMessage,
+} from '../queue/claims.js';
 import { NotApplied, now } from '../history.js';
 import { AFTERWARDS } from '../holds.js';
 import {

@@ -15,7 +15,12 @@ export const grouped: Workload<ClaimInput, ClaimOutput> = {
   },
 
   settle: (history, replica, object) =>
-    settleAt(replica, object, (scene) => new Worker(history, scene, AFTERWARDS, { groups: GROUPS }).empty(object), Math.random),
+    settleAt(
+      replica,
+      object,
+      (scene) => new Worker(history, scene, AFTERWARDS, { groups: GROUPS }).empty(object),
+      Math.random,
+    ),
 
   check: groupedComplaints,
 };
