@@ -9,6 +9,7 @@
 import { env } from 'node:process';
 import { test } from 'vitest';
 import { Crowd } from '../histories/crowd.js';
+import { SCHEDULE_SETTINGS } from '../histories/workloads/schedule.js';
 import { workloads } from '../histories/workloads/index.js';
 import { passed } from '../support/eventually.js';
 import { spawnReplica, type ReplicaProcess } from '../support/start-gateway.js';
@@ -31,8 +32,8 @@ interface Trouble {
 
 async function run({ what, times, ttlMs, make }: Trouble): Promise<void> {
   const root = freshRoot();
-  await using a = await spawnReplica({ root });
-  await using b = await spawnReplica({ root });
+  await using a = await spawnReplica({ root, settings: SCHEDULE_SETTINGS });
+  await using b = await spawnReplica({ root, settings: SCHEDULE_SETTINGS });
   const replicas: ReplicaProcess[] = [a, b];
   const random = seededRandom(what);
   const crowds = KINDS.map((kind) => new Crowd(workloads[kind]!, replicas, random, { ttlMs }));

@@ -13,6 +13,8 @@ export type HoldInput =
       readonly reads?: boolean;
       readonly permits?: number;
       readonly waitMs?: number;
+      /** With `reads`: makes what it holds alone a hold that it shares. Where it has none it is an acquire as any. */
+      readonly downgrades?: true;
     }
   /**
    * `mayStand`: that it was done does not say that it held. Somebody of that name asked and was not told whether it
@@ -93,7 +95,7 @@ const without = (state: Holds, goes: (by: string) => boolean): Holds => ({
 function acquire(
   limit: number,
   state: Holds,
-  { by, reads = false, permits = 1 }: HoldInput & { do: 'acquire' },
+  { by, reads = false, permits = 1, downgrades }: HoldInput & { do: 'acquire' },
   output: HoldOutput | undefined,
 ): Holds | undefined {
   const own = state.held.find((one) => one.by === by);
@@ -103,11 +105,12 @@ function acquire(
   }
   if (state.ended.includes(leaseOf(by))) return token === undefined ? state : undefined;
   if (own !== undefined) {
-    if (token === undefined) return state;
+    const after = downgrades === true ? { ...own, reads: true } : own;
+    if (token === undefined) return given(limit, state, after);
     // Told late what an earlier request had got.
-    if (own.token === token) return given(limit, state, { ...own, told: true });
+    if (own.token === token) return given(limit, state, { ...after, told: true });
     if (own.token !== undefined || !rises(limit, state, token, own.reads)) return undefined;
-    return given(limit, state, { ...own, token, told: true });
+    return given(limit, state, { ...after, token, told: true });
   }
   if (!room(limit, state, reads, permits)) return token === undefined ? state : undefined;
   if (token !== undefined && !rises(limit, state, token, reads)) return undefined;
@@ -157,9 +160,10 @@ function step(limit: number, state: Holds, input: HoldInput, output: HoldOutput 
   }
 }
 
-/** To hold helps nobody but who sees that. */
+/** To hold helps nobody but who sees that; to share what was held alone helps others. */
 const mayHelp: NonNullable<Model<Holds, HoldInput, HoldOutput>['mayHelp']> = (input, wanted) =>
   input.do !== 'acquire' ||
+  input.downgrades === true ||
   wanted.some(
     ({ input: { do: does, ...rest }, output }) =>
       (does === 'see' || (does === 'check' && output !== undefined && 'done' in output && output.done)) &&

@@ -62,6 +62,7 @@ class Told {
 }
 
 const told = (): Told => new Told();
+const NOT_LINEARIZABLE: unknown = expect.stringContaining('not linearizable');
 
 describe('what a client may believe', () => {
   it('is true of a lock that goes from hand to hand, by release and by the end of a lease', () => {
@@ -116,6 +117,28 @@ describe('what a client may believe', () => {
         .complaints();
     expect(two(true)).toEqual([]);
     expect(two()[0]).toContain('b#1 was told at 9.0 that it holds');
+  });
+
+  it('is shared by a writer who became a reader, with readers, and with no writer in between', () => {
+    const read = { do: 'acquire', by: 'a#1', reads: true, downgrades: true } as const;
+    const history = (): Told => told().lease('a', 0, 40).lease('b', 0, 40).acquire('a', 2, 5, 10);
+    const asked = (token?: number): Told =>
+      history().add('a', 20, token === undefined ? Infinity : 25, read, token === undefined ? undefined : { token });
+    const beside = (other: Told, begin: number, reads?: true): string[] =>
+      other
+        .acquire('b', 6, begin, 11, reads && { reads })
+        .release('a', 60, 65)
+        .complaints();
+    expect(beside(asked(10), 30, true)).toEqual([]);
+    expect(beside(asked(), 30, true)).toEqual([]);
+    // As a writer it was alone until it asked.
+    expect(beside(asked(10), 15, true)).toEqual([expect.stringContaining('b#1 was told at 15.0'), NOT_LINEARIZABLE]);
+    expect(beside(history(), 30, true)).toEqual([expect.stringContaining('b#1 was told at 30.0'), NOT_LINEARIZABLE]);
+    // And it was never without the hold, told of it or not.
+    expect(beside(asked(10), 30)).toEqual([expect.stringContaining('b#1 was told at 30.0'), NOT_LINEARIZABLE]);
+    expect(beside(asked(), 30)).toEqual([expect.stringContaining('b#1 was told at 30.0'), NOT_LINEARIZABLE]);
+    expect(asked(12).complaints()).toEqual(['a#1 was given several tokens: 10, 12', NOT_LINEARIZABLE]);
+    expect(history().add('a', 20, 25, read, { refused: true }).complaints()).toEqual([NOT_LINEARIZABLE]);
   });
 
   it('is no more permits than there are', () => {

@@ -5,6 +5,7 @@
  *   grant until it asks to release, its lease may have ended by its own clock (its last answered heartbeat was sent
  *   `ttlMs` ago), or it is told that it is lost.
  * - Of a pool, nobody is given a member that somebody else believes to hold.
+ * - A writer who becomes a reader is one from its grant to its end, beside whom nobody writes; its token stays.
  * - A member that was lost is given to nobody before its quarantine has passed.
  * - A token is higher than all tokens of holds that it excludes and that were told before it was asked for; and none is
  *   given twice.
@@ -52,6 +53,8 @@ interface Hold {
   readonly told: number;
   /** Not after `told` when it may not even then be believed. */
   readonly believedUntil: number;
+  /** When its client asked to share it; Infinity: it never did. */
+  readonly sharedFrom: number;
   /** Its client neither asked to release it nor to end its lease. */
   readonly isLost: boolean;
 }
@@ -76,6 +79,7 @@ export function holdComplaints(
   );
   const own = operations.filter((one): one is HoldOperation => !isLeaseInput(one.input) && one.input.do !== 'show');
   const holds = holdsOf(own, leases);
+  const beliefs = holds.flatMap(asItIsHeld);
   const holders = new Map(holds.map(({ token, by }) => [token, by]));
   const seen = looks.flatMap(({ tokens, ...look }) =>
     tokens.map((token): HoldOperation => {
@@ -85,10 +89,10 @@ export function holdComplaints(
   );
   return [
     ...tokensGivenTwice(holds),
-    ...overlappingBeliefs(holds, limit),
+    ...overlappingBeliefs(beliefs, limit),
     ...membersHeldTwice(holds),
     ...membersGivenEarly(holds, quarantineMs),
-    ...(limit === 1 ? tokensOutOfOrder(holds) : []),
+    ...(limit === 1 ? tokensOutOfOrder(beliefs) : []),
     ...notShown(holds, looks),
     ...(circumstances.disturbed === undefined ? [] : waitedInVain(own, leases, circumstances.disturbed, quarantineMs)),
     ...stuckInTheEnd(own),
@@ -129,6 +133,7 @@ function holdsOf(operations: readonly HoldOperation[], leases: ReadonlyMap<strin
         ? [{ client, input, told: end, token: output.token, members: output.members ?? [] }]
         : [],
     );
+    const sharing = acquires.filter(({ input }) => input.downgrades === true).map(({ begin }) => begin);
     const [first] = grants.sort((a, b) => a.told - b.told);
     if (first === undefined) continue;
     const lease = leases.get(leaseOf(by));
@@ -144,10 +149,20 @@ function holdsOf(operations: readonly HoldOperation[], leases: ReadonlyMap<strin
       tokens: new Set(grants.map(({ token }) => token)),
       told: first.told,
       believedUntil: Math.min(released, lease?.believedFrom(first.told) ?? Infinity),
+      sharedFrom: Math.min(...sharing),
       isLost: released === Infinity && lease?.isLeft === false,
     });
   }
   return found;
+}
+
+/** What is shared in the end is held alone until that is asked for, and at least as a reader's all the time. */
+function asItIsHeld(hold: Hold): Hold[] {
+  if (hold.sharedFrom === Infinity) return [hold];
+  return [
+    { ...hold, believedUntil: Math.min(hold.believedUntil, hold.sharedFrom) },
+    { ...hold, reads: true },
+  ];
 }
 
 function exclude(a: Hold, b: Hold): boolean {
@@ -172,7 +187,8 @@ function overlappingBeliefs(holds: readonly Hold[], limit: number): string[] {
   for (const hold of believed) {
     // All that are believed in when this one begins to be.
     const beside = believed.filter(
-      (other) => other !== hold && other.told <= hold.told && other.believedUntil > hold.told && exclude(other, hold),
+      (other) =>
+        other.by !== hold.by && other.told <= hold.told && other.believedUntil > hold.told && exclude(other, hold),
     );
     if (beside.reduce((sum, { permits }) => sum + permits, hold.permits) <= limit || beside.length === 0) continue;
     found.push(

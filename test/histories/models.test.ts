@@ -18,7 +18,7 @@ import {
   type TransactionInput,
   type TransactionOutput,
 } from './models.js';
-import { settleQueue } from './settle-queue.js';
+import { settleQueue } from './queue/settle-queue.js';
 import { transaction } from './workloads/transaction.js';
 
 /** One operation: `client begin–end`, what it did, and what it was told. */

@@ -13,6 +13,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { now } from '../histories/history.js';
+import { SCHEDULE_SETTINGS } from '../histories/workloads/schedule.js';
 import { makeApiKeys, type ApiKeys } from '../support/http/api-keys.js';
 import { freePort } from '../support/free-port.js';
 import { startEnsemble, type TestEnsemble } from '../support/start-zookeeper.js';
@@ -114,6 +115,7 @@ export class Stage implements AsyncDisposable {
           POSTERN_REQUEST_TIMEOUT_MS: String(REQUEST_TIMEOUT_MS),
           POSTERN_DRAIN_MS: '2000',
           POSTERN_LOG_LEVEL: 'info',
+          ...SCHEDULE_SETTINGS,
           [CLOCK_FILE]: clockFileOf(directory, i),
         },
         preload: [CLOCK_MODULE],

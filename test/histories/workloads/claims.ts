@@ -5,7 +5,15 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Reply } from '../../support/http/client.js';
 import { ClientLease, unlessDone } from '../client-lease.js';
-import { claimComplaints, groupOf, type Claimed, type ClaimInput, type ClaimOutput } from '../claims.js';
+import { peek } from '../peek.js';
+import {
+  claimComplaints,
+  groupOf,
+  type Claimed,
+  type ClaimInput,
+  type ClaimOutput,
+  type ShownMessage,
+} from '../queue/claims.js';
 import { NotApplied, now } from '../history.js';
 import { AFTERWARDS } from '../holds.js';
 import {
@@ -34,7 +42,14 @@ interface Kept extends Claimed {
   readonly object: string;
 }
 
-/** One client; in grouped queues each message belongs to one of `groups`, and its id says to which. */
+export interface WorkRules {
+  /** Of a grouped queue: each message belongs to one of them, and its id says to which. */
+  readonly groups?: readonly string[];
+  /** After which messages expire; clients look at them too. */
+  readonly expiresInMs?: (random: () => number) => number;
+}
+
+/** One client. */
 export class Worker {
   #lease: ClientLease | undefined;
   #kept: Kept[] = [];
@@ -46,7 +61,7 @@ export class Worker {
     readonly history: Recorder<ClaimInput, ClaimOutput>,
     readonly scene: Scene,
     readonly client: string,
-    readonly groups: readonly string[] = [],
+    readonly rules: WorkRules = {},
   ) {}
 
   async act(): Promise<void> {
@@ -58,14 +73,16 @@ export class Worker {
     if (choice < 0.02) return lease.leave();
     if (kept !== undefined && (choice < 0.5 || this.#kept.length >= KEPT_MAX)) return this.#settle(lease, kept, 'ack');
     if (kept !== undefined && choice < 0.6) return this.#settle(lease, kept, 'nack');
-    return choice < 0.75 ? this.#push(this.scene.object()) : this.#claim(lease, this.scene.object());
+    if (choice < 0.75) return this.#push(this.scene.object());
+    const object = this.scene.object();
+    if (choice < 0.9 || this.rules.expiresInMs === undefined) return this.#claim(lease, object);
+    await this.#peek(object);
   }
 
   /** With everybody else gone: nothing stays behind. @throws NotApplied when it cannot be done in time */
   async empty(object: string): Promise<void> {
     for (const startedAt = now(); now() - startedAt < SETTLE_MS;) {
-      const view = await ask(this.scene.replica(), 'GET', `/v1/queues/${object}`).catch(unlessDone);
-      if (view?.status === 404 || (view?.status === 200 && (view.body as { depth: number }).depth === 0)) {
+      if (await this.#isEmpty(object)) {
         await this.#lease?.leave().catch(unlessDone);
         return;
       }
@@ -75,6 +92,24 @@ export class Worker {
         await this.#settle(lease, this.#kept[0], 'ack').catch(unlessDone);
     }
     throw new NotApplied();
+  }
+
+  /** What has expired is not left: it is removed by and by. */
+  async #isEmpty(object: string): Promise<boolean> {
+    if (this.rules.expiresInMs !== undefined) {
+      const left = await this.#peek(object).catch(unlessDone);
+      return left?.every(({ state }) => state === 'expired') ?? false;
+    }
+    const view = await ask(this.scene.replica(), 'GET', `/v1/queues/${object}`).catch(unlessDone);
+    return view?.status === 404 || (view?.status === 200 && (view.body as { depth: number }).depth === 0);
+  }
+
+  async #peek(object: string): Promise<readonly ShownMessage[] | undefined> {
+    const output = await this.history.record(object, this.client, { do: 'peek' }, async () => {
+      const shown = await peek(this.scene.replica(), object);
+      return shown && { shown: shown.map(({ body, state }) => ({ id: String(body), state })) };
+    });
+    return output !== undefined && 'shown' in output ? output.shown : undefined;
   }
 
   async #alive(): Promise<ClientLease> {
@@ -91,9 +126,11 @@ export class Worker {
       () => `${this.#someGroup()}${this.client}-${process.pid}-${(this.#pushes += 1)}`,
     );
     await this.#configure(object);
-    await this.history.record(object, this.client, { do: 'push', ids }, async () => {
-      const messages = ids.map((id) => ({ body: id, messageId: id.replaceAll('/', '~') }));
-      const isGrouped = this.groups.length > 0;
+    const expiresInMs = this.rules.expiresInMs?.(this.scene.random);
+    const lasting = expiresInMs !== undefined && { expiresInMs };
+    await this.history.record(object, this.client, { do: 'push', ids, ...lasting }, async () => {
+      const messages = ids.map((id) => ({ body: id, messageId: id.replaceAll('/', '~'), ...lasting }));
+      const isGrouped = this.rules.groups !== undefined;
       const body = { messages: messages.map((one) => (isGrouped ? { ...one, group: groupOf(one.body) } : one)) };
       const reply = await this.#persist('POST', object, 'messages', { body });
       return reply && expected(reply, [201]) && { pushed: true };
@@ -144,7 +181,7 @@ export class Worker {
 
   /** @throws NotApplied when nobody knows whether the queue has groups */
   async #configure(object: string): Promise<void> {
-    if (this.groups.length === 0 || this.#configured.has(object)) return;
+    if (this.rules.groups === undefined || this.#configured.has(object)) return;
     const reply = await ask(this.scene.replica(), 'PUT', `/v1/queues/${object}`, { body: { order: 'grouped' } });
     if (reply === undefined) throw new NotApplied();
     expected(reply, [200, 201]);
@@ -152,7 +189,8 @@ export class Worker {
   }
 
   #someGroup(): string {
-    const group = this.groups[Math.floor(this.scene.random() * this.groups.length)];
+    const { groups = [] } = this.rules;
+    const group = groups[Math.floor(this.scene.random() * groups.length)];
     return group === undefined ? '' : `${group}:`;
   }
 

@@ -5,7 +5,9 @@ import { claims } from './claims.js';
 import { config } from './config.js';
 import { counter } from './counter.js';
 import { doubleBarrier } from './double-barrier.js';
+import { downgrade } from './downgrade.js';
 import { election } from './election.js';
+import { expiring } from './expiring.js';
 import { group } from './group.js';
 import { grouped } from './grouped.js';
 import { lock } from './lock.js';
@@ -15,6 +17,7 @@ import { queue } from './queue.js';
 import { reservation } from './reservation.js';
 import { run } from './run.js';
 import { rwlock } from './rwlock.js';
+import { schedule } from './schedule.js';
 import { semaphore } from './semaphore.js';
 import { transaction } from './transaction.js';
 
@@ -25,12 +28,14 @@ export const workloads: Readonly<Record<string, Workload<unknown, unknown>>> = {
   lock,
   reservation,
   rwlock,
+  downgrade,
   semaphore,
   pool,
   'resting-pool': restingPool,
   election,
   queue,
   claims,
+  expiring,
   grouped,
   barrier,
   'double-barrier': doubleBarrier,
@@ -38,4 +43,5 @@ export const workloads: Readonly<Record<string, Workload<unknown, unknown>>> = {
   messages,
   transaction,
   run,
+  schedule,
 };

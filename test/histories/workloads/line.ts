@@ -9,6 +9,8 @@
  *                    │ ▲                            ▲
  *                    │ └ told nothing, or kept      │
  *                    └──────────release─────────────┘          refused, or the lease over: none
+ *
+ * Some of those who hold ask to have it in another way, and hold all the while.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Reply } from '../../support/http/client.js';
@@ -30,6 +32,10 @@ import {
 export interface Shape {
   readonly reads?: boolean;
   readonly permits?: number;
+  /** See `HoldInput`. */
+  readonly downgrades?: true;
+  /** What it may be made later by asking for that. */
+  readonly becomes?: Shape;
   /** What it adds to the body of an acquire. */
   readonly body?: Record<string, unknown>;
 }
@@ -64,7 +70,7 @@ interface Hold {
   readonly object: string;
   readonly requestId: string;
   readonly by: string;
-  readonly shape: Shape;
+  shape: Shape;
   state: 'asked' | 'held' | 'leaving';
   id?: string;
   token?: number;
@@ -110,6 +116,7 @@ class LineClient {
     if (choice < 0.03) return lease.leave();
     if (hold.state === 'leaving') return this.#release(lease, hold);
     if (hold.state === 'asked') return choice < 0.75 ? this.#acquire(lease, hold) : this.#release(lease, hold);
+    if (choice < 0.65 && hold.shape.becomes !== undefined) return this.#downgrade(lease, hold, hold.shape.becomes);
     if (choice < 0.5) return this.#release(lease, hold);
     if (choice < 0.65) return this.#acquire(lease, hold);
     return choice < 0.8 && this.line.definition === undefined ? this.#check(hold) : this.#show(hold.object);
@@ -123,7 +130,7 @@ class LineClient {
 
   async #acquire(lease: ClientLease, hold: Hold, waitMs = this.#someWait()): Promise<void> {
     const { object, by, requestId, shape } = hold;
-    const { body, ...rest } = shape;
+    const { body, becomes: _becomes, ...rest } = shape;
     if (!(await this.#define(object))) return;
     lease.useOn(object);
     const keepPlace = this.scene.random() < 0.3;
@@ -149,6 +156,13 @@ class LineClient {
       hold.state = 'held';
       hold.token = output.token;
     }
+  }
+
+  /** From then on it asks for what it has become, whatever it is told; and it has no holdId until it knows that one. */
+  #downgrade(lease: ClientLease, hold: Hold, shape: Shape): Promise<void> {
+    hold.shape = shape;
+    delete hold.id;
+    return this.#acquire(lease, hold);
   }
 
   async #release(lease: ClientLease, hold: Hold): Promise<void> {

@@ -2,7 +2,7 @@
 import type { Client } from '../../support/http/client.js';
 import { NotApplied } from '../history.js';
 import { queueModel, type QueueInput, type QueueOutput } from '../models.js';
-import { settleQueue } from '../settle-queue.js';
+import { settleQueue } from '../queue/settle-queue.js';
 import { ask, complaints, inOrder, type Recorder, type Workload } from '../workload.js';
 
 export const queue: Workload<QueueInput, QueueOutput> = {

@@ -261,6 +261,71 @@ export const MUTATIONS: readonly Mutation[] = [
     faults: 'kill-replica',
     kinds: 'grouped',
   },
+  {
+    name: 'downgrade-in-two-steps',
+    sentence: "A downgrade takes the writer's place away, and grants the reader's later (T15).",
+    edits: [
+      {
+        file: 'recipes/line/join/downgrade.ts',
+        find: `data: encodeRecord(record), version: prepared.stat.version },`,
+        replace: `data: encodeRecord(withState(record, 'waiting', { waitUntil: 0 })), version: prepared.stat.version },`,
+      },
+    ],
+    faults: 'takeover',
+    kinds: 'downgrade',
+  },
+  {
+    name: 'expired-given-out',
+    sentence: 'A message that has expired is given out for as long as it is there (C90).',
+    edits: [
+      {
+        file: 'recipes/queue/claim/segment-view.ts',
+        find: `entry.state !== 'unread') || isExpired(entry, now)) continue;`,
+        replace: `entry.state !== 'unread') || isExpired(entry, -now)) continue;`,
+      },
+      {
+        file: 'recipes/queue/claim/dispatcher.ts',
+        find: `messages.some((entry) => isExpired(entry, now))`,
+        replace: `messages.some((entry) => isExpired(entry, -now))`,
+      },
+    ],
+    faults: 'kill-replica',
+    kinds: 'expiring',
+  },
+  {
+    name: 'pushed-then-noted',
+    sentence: 'An occurrence is pushed in one transaction, and noted as settled in the next one (C49).',
+    edits: [
+      {
+        file: 'recipes/schedule/firing.ts',
+        find: `guards: [turn, settle(path, next, stat)],`,
+        replace: `guards: [turn, settle(path, next, stat)].slice(0, 1),`,
+      },
+      {
+        file: 'recipes/schedule/firing.ts',
+        find: `occurrence: step.occurrence }, deadline);
+    } catch`,
+        replace: `occurrence: step.occurrence }, deadline);
+      await this.#context.control.until(deadline).multi([settle(ref.path, step.next, found.stat)]);
+    } catch`,
+      },
+    ],
+    faults: 'cut-frame,reconnect-storm,kill-replica',
+    kinds: 'schedule',
+  },
+  {
+    name: 'due-by-its-own-clock',
+    sentence: 'What is due follows from the clock of the replica that fires (C51).',
+    edits: [
+      {
+        file: 'recipes/schedule/firing.ts',
+        find: `(await preciseClock(this.#context, deadline)).earliest();`,
+        replace: `(await preciseClock(this.#context, deadline)) && Date.now();`,
+      },
+    ],
+    faults: 'clock-jump',
+    kinds: 'schedule',
+  },
 ];
 
 /**

@@ -11,11 +11,11 @@
  * Of a queue with groups each group is one such queue, and more: nobody is told of a claim of a message before somebody
  * began to acknowledge what was pushed to its group before.
  */
-import { QueueHistory } from '../recipes/queue/faults/history.js';
-import type { LeaseInput, LeaseOutput } from './client-lease.js';
-import type { Operation } from './linearizable.js';
-import { LeaseLife } from './lives.js';
-import type { Circumstances } from './workload.js';
+import { QueueHistory } from '../../recipes/queue/faults/history.js';
+import type { LeaseInput, LeaseOutput } from '../client-lease.js';
+import type { Operation } from '../linearizable.js';
+import { LeaseLife } from '../lives.js';
+import type { Circumstances } from '../workload.js';
 
 export interface Claimed {
   readonly id: string;
@@ -23,16 +23,24 @@ export interface Claimed {
   readonly deliveries: number;
 }
 
+export interface ShownMessage {
+  readonly id: string;
+  readonly state: string;
+}
+
 export type ClaimInput =
   /** With its repetitions. */
-  | { readonly do: 'push'; readonly ids: readonly string[] }
+  | { readonly do: 'push'; readonly ids: readonly string[]; readonly expiresInMs?: number }
   | { readonly do: 'claim'; readonly lease: string }
   | { readonly do: 'ack' | 'nack'; readonly lease: string; readonly id: string; readonly claimId: string }
+  /** Looks at all messages. */
+  | { readonly do: 'peek' }
   | LeaseInput;
 
 export type ClaimOutput =
   | { readonly pushed: true }
   | { readonly items: readonly Claimed[] }
+  | { readonly shown: readonly ShownMessage[] }
   /** `again`: it had been done before. */
   | { readonly result: 'done' | 'again' | 'lost' }
   | LeaseOutput;
@@ -45,10 +53,15 @@ interface Belief extends Claimed {
   readonly until: number;
 }
 
-export function claimComplaints(operations: readonly ClaimOperation[], circumstances: Circumstances = {}): string[] {
+/** @param mayGo messages that nobody has to acknowledge */
+export function claimComplaints(
+  operations: readonly ClaimOperation[],
+  circumstances: Circumstances = {},
+  mayGo: ReadonlySet<string> = new Set(),
+): string[] {
   const leases = LeaseLife.of(operations, circumstances.touchLagMs);
   const beliefs = beliefsOf(operations, leases);
-  return [...accounts(operations), ...overlaps(beliefs), ...acknowledgedByOthers(operations, beliefs)];
+  return [...accounts(operations, mayGo), ...overlaps(beliefs), ...acknowledgedByOthers(operations, beliefs)];
 }
 
 /** @param operations whose ids say their groups (`groupOf`) */
@@ -104,7 +117,7 @@ function outOfTurn(operations: readonly ClaimOperation[]): string[] {
 }
 
 /** As `faults/history.ts` keeps them. */
-function accounts(operations: readonly ClaimOperation[]): string[] {
+function accounts(operations: readonly ClaimOperation[], mayGo: ReadonlySet<string>): string[] {
   const history = new QueueHistory();
   const done = new Set<string>();
   for (const { begin, end, input, output } of [...operations].sort((a, b) => a.end - b.end)) {
@@ -122,6 +135,7 @@ function accounts(operations: readonly ClaimOperation[]): string[] {
   // What nobody knows to have been pushed is there if somebody got it.
   const taken = new Set(history.takes.flatMap(({ items }) => items.map(({ id }) => id)));
   for (const push of history.pushes) if (push.end === Infinity) push.ids = push.ids.filter((id) => taken.has(id));
+  for (const id of mayGo) history.acks.push({ id, consumer: 'nobody', end: Infinity, outcome: 'unknown' });
   return history.violations('claim');
 }
 

@@ -7,8 +7,8 @@
  * - A message that was pushed and never came out was taken by a pop that nobody was told of. Which one took which has
  *   to be tried.
  */
-import type { Operation } from './linearizable.js';
-import type { QueueInput, QueueOutput } from './models.js';
+import type { Operation } from '../linearizable.js';
+import type { QueueInput, QueueOutput } from '../models.js';
 
 type QueueOperation = Operation<QueueInput, QueueOutput>;
 
