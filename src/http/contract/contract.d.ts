@@ -4306,8 +4306,14 @@ export interface components {
         };
         /** @description Any JSON value to show to others with the candidate, for example where to reach it; at most 4 096 bytes as JSON. */
         CandidateValue: unknown;
+        /**
+         * @description How much the candidate is preferred: of those who wait, the one with the highest preference leads next, and of several the one that came first. A place that the request finds keeps the preference that it came with.
+         * @default 0
+         */
+        Preference: number;
         CampaignRequest: {
             value?: components["schemas"]["CandidateValue"];
+            preference?: components["schemas"]["Preference"];
             /** @default 0 */
             waitMs: components["schemas"]["WaitMs"];
             requestId?: components["schemas"]["RequestId"];
@@ -4405,6 +4411,8 @@ export interface components {
             label: string | null;
             /** @description The same as for the leader. */
             value: unknown;
+            /** @description What the candidate gave as `preference`; 0 for external candidates. */
+            preference: number;
             /** @description 0 is the leader, 1 the next to lead. */
             position: number;
             /** @description Since when it has been leading, or has been a candidate. */
