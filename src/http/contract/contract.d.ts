@@ -1141,7 +1141,7 @@ export interface paths {
         put?: never;
         /**
          * Become a candidate in an election, and wait to lead
-         * @description Candidates lead in order of arrival. With `waitMs: 0`, the default, the request does not wait. An open wait
+         * @description Candidates lead in order of preference, and of arrival among equals. With `waitMs: 0`, the default, the request does not wait. An open wait
          *     keeps the lease alive. If the wait ends first, the answer is 202 and the candidate stays in line until it
          *     resigns or its lease ends, and leads when its turn comes: the event stream of its lease reports that, and so
          *     does repeating the same request, at any replica. With `keepPlace: false` the place is given up instead, and 409
@@ -1152,6 +1152,13 @@ export interface paths {
          *     Campaigning again with the same lease and `requestId` is answered with the same `candidateId` and `fencingToken`
          *     and with `alreadyElected: true`, so simply repeat a request whose answer was lost. While the candidate waits,
          *     another `value` replaces the first; a leader changes its value with proclaim.
+         *
+         *     **Preference.** Of those who wait, the candidate with the highest `preference` leads next, and of several the one
+         *     that came first. The leader stays, whatever its own is: revoke it, or transfer the lead. Candidates that are
+         *     preferred less make way for one that comes, as for a transfer: they stand again behind it, by themselves if
+         *     their campaign waits, and their leases are told with `lost` (reason `overtaken`) if it does not. A candidate makes
+         *     way 8 times at most, and one campaign passes 32 others at most. Candidates of other programs, and the one that a
+         *     transfer has named, are not passed.
          *
          *     **One call.** With `lease` in the body and no `Lease-Token` header, the lease is granted in the same request, by
          *     the rules of an acquire; the answer (also a 202) carries `leaseToken`. A candidate whose answer was lost stands,
@@ -4632,8 +4639,8 @@ export interface components {
             member?: components["schemas"]["Name"];
             holdId: string;
             /**
-             * @description `broken`: revoked by somebody who may do so. `overtaken`: a candidacy that waited, and another was made the leader before it;
-             *     campaign again. `missing`: gone for an unknown reason.
+             * @description `broken`: revoked by somebody who may do so. `overtaken`: a candidacy that made way for another, by a transfer
+             *     or because that is preferred more; campaign again. `missing`: gone for an unknown reason.
              * @example missing
              */
             reason: string;
