@@ -1141,9 +1141,9 @@ export interface paths {
         put?: never;
         /**
          * Become a candidate in an election, and wait to lead
-         * @description Candidates lead in order of preference, and of arrival among equals. With `waitMs: 0`, the default, the request does not wait. An open wait
-         *     keeps the lease alive. If the wait ends first, the answer is 202 and the candidate stays in line until it
-         *     resigns or its lease ends, and leads when its turn comes: the event stream of its lease reports that, and so
+         * @description Candidates lead in order of `preference`, and of arrival among equals. With `waitMs: 0`, the default, the request
+         *     does not wait. An open wait keeps the lease alive. If the wait ends first, the answer is 202 and the candidate stays
+         *     in line until it resigns or its lease ends, and leads when its turn comes: the event stream of its lease reports that, and so
          *     does repeating the same request, at any replica. With `keepPlace: false` the place is given up instead, and 409
          *     `lock-held` names the leader; only if the replica ended the wait because it is shutting down (503 `draining`
          *     with `placeKept: true`) is the place kept for the repeated request, and it is passed over if that has not come
@@ -1152,13 +1152,6 @@ export interface paths {
          *     Campaigning again with the same lease and `requestId` is answered with the same `candidateId` and `fencingToken`
          *     and with `alreadyElected: true`, so simply repeat a request whose answer was lost. While the candidate waits,
          *     another `value` replaces the first; a leader changes its value with proclaim.
-         *
-         *     **Preference.** Of those who wait, the candidate with the highest `preference` leads next, and of several the one
-         *     that came first. The leader stays, whatever its own is: revoke it, or transfer the lead. Candidates that are
-         *     preferred less make way for one that comes, as for a transfer: they stand again behind it, by themselves if
-         *     their campaign waits, and their leases are told with `lost` (reason `overtaken`) if it does not. A candidate makes
-         *     way 8 times at most, and one campaign passes 32 others at most. Candidates of other programs, and the one that a
-         *     transfer has named, are not passed.
          *
          *     **One call.** With `lease` in the body and no `Lease-Token` header, the lease is granted in the same request, by
          *     the rules of an acquire; the answer (also a 202) carries `leaseToken`. A candidate whose answer was lost stands,
@@ -4314,7 +4307,12 @@ export interface components {
         /** @description Any JSON value to show to others with the candidate, for example where to reach it; at most 4 096 bytes as JSON. */
         CandidateValue: unknown;
         /**
-         * @description How much the candidate is preferred: of those who wait, the one with the highest preference leads next, and of several the one that came first. A place that the request finds keeps the preference that it came with.
+         * @description How much the candidate is preferred: of those who wait, the one with the highest `preference` leads next, and of
+         *     several the one that came first. The leader stays: revoke it, or transfer the lead. Candidates that are preferred
+         *     less make way for one that comes, as for a transfer: they stand again behind it, by themselves if their campaign
+         *     waits; else their leases are told with `lost`, with the reason `overtaken`. A candidate makes way 8 times at most, and
+         *     one campaign passes 32 others at most; those of other programs, and one that a transfer has named, are not passed.
+         *     A place that the request finds keeps the preference that it came with.
          * @default 0
          */
         Preference: number;

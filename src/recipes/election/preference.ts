@@ -11,10 +11,10 @@
  *
  * Only a campaign with a preference above 0 looks, once it has a place that is not the first, before it waits:
  *
- * 1. *Look*: those directly before it, behind a `sync`, up to the first that is preferred as much, or may not be passed.
- *    The line that this replica knows shows all who stand before the place, and maybe some who have gone.
- * 2. *Pass*, in one transaction: `check` the place itself and the node before those that are passed, and delete these at
- *    the versions that were read, each with a record for its lease (`overtaking.ts`). Whoever has somebody before it
+ * 1. *Look*: those directly before it, behind a `sync`, up to the first that is preferred as much, or may not be
+ *    passed. The line that this replica knows shows all who stand before the place, and maybe some who have gone.
+ * 2. *Pass*, in one transaction: `check` the place itself and the node before those that are passed, and delete these
+ *    at the versions that were read, each with a record for its lease (`overtaking.ts`). Whoever has somebody before it
  *    does not lead; so the check proves that no leader is deposed, by whatever path leadership moves at that moment. If
  *    it fails, somebody has left, or another attempt has written: look again.
  *
