@@ -1,9 +1,9 @@
 /**
  * Election: candidates stand in line, and the first one leads.
  *
- * Guarantee: as seen by ZooKeeper there is at most one leader, in order of preference (`preference.ts`) and arrival, and
- *   its fencing token (the czxid of its node) is higher than those of all leaders before it. A candidate leaves when its
- *   lease ends, and the next one leads.
+ * Guarantee: as seen by ZooKeeper there is at most one leader, in order of preference (`preference.ts`) and arrival,
+ *   and its fencing token (the czxid of its node) is higher than those of all leaders before it. A candidate leaves
+ *   when its lease ends, and the next one leads.
  * Not guaranteed: that a paused leader has noticed that its lease ended, nor that a new one has noticed that it leads:
  * see `acknowledged`.
  *
