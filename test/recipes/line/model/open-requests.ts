@@ -37,11 +37,6 @@ export class OpenRequests {
     return this.#waiting.get(place)?.answer;
   }
 
-  /** At which replica somebody waits for the place. */
-  siteOf(place: Place): At | undefined {
-    return this.#waiting.get(place)?.at;
-  }
-
   /** The request has been answered. */
   done(place: Place): void {
     this.#waiting.delete(place);
