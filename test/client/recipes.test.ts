@@ -85,6 +85,26 @@ test('leads in terms, one program at a time, and resigns when the loop is left',
   expect((await one.election(name).show()).candidateCount).toBe(0);
 });
 
+test('of those who wait, a program that is preferred more leads next', async () => {
+  await using leader = client();
+  await using low = client();
+  await using high = client();
+  const name = randomUUID();
+  const stand = async (postern: Postern, value: string, preference?: number) =>
+    postern.election(name).campaign({ value, ...(preference !== undefined && { preference }) });
+  const shown = async () => (await leader.election(name).show()).candidates.map(({ value }) => value);
+  const first = await stand(leader, 'first');
+  const last = stand(low, 'low');
+  await eventually('two stand', async () => (await shown()).length === 2);
+  const next = stand(high, 'high', 1_000);
+  await eventually('it is the next', async () => (await shown())[1] === 'high');
+  await first.resign();
+  const second = await next;
+  await second.resign();
+  expect((await last).fencingToken).toBeGreaterThan(second.fencingToken);
+  expect(await shown()).toEqual(['low']);
+});
+
 test('a term that is revoked is over, and the program stands again', async () => {
   await using postern = client({ ttlMs: SHORT_MS });
   const name = randomUUID();

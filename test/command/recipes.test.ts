@@ -55,8 +55,11 @@ describe('postern elect', { timeout: LONG_MS }, () => {
     const first = postern(['elect', 'writer', '--value', 'ten', ...job]);
     await first.job();
     expect(await json(['show', 'election', 'writer'])).toMatchObject({ leader: { value: 'ten' } });
-    const second = postern(['elect', 'writer', '--value', 'eleven', ...job]);
+    const second = postern(['elect', 'writer', '--value', 'eleven', '--preference', '7', ...job]);
     await throughout('the second waits', () => second.stdout === '');
+    expect(await json(['show', 'election', 'writer'])).toMatchObject({
+      candidates: [{ preference: 0 }, { preference: 7 }],
+    });
     first.child.kill('SIGTERM');
     await second.job();
     second.child.kill('SIGTERM');

@@ -1,4 +1,4 @@
-/** An election: one leader at a time, in order of arrival. */
+/** An election: one leader at a time, in order of preference and arrival. */
 import type { Context } from '../context.js';
 import type { Schemas } from '../contract.js';
 import { PosternError } from '../errors.js';
@@ -11,6 +11,8 @@ import { observe, shown, type ObserveOptions } from '../state/observe.js';
 export interface CampaignOptions {
   /** Any JSON value to show with the candidate, for example where to reach it. */
   value?: unknown;
+  /** From 0, the default, to 1000: whoever of those who wait has the highest leads next. The leader stays. */
+  preference?: number;
   /** How long to wait to lead, in milliseconds; `Infinity`, the default, for as long as it takes. */
   waitMs?: number;
   /** Ends the candidacy. */
@@ -80,7 +82,7 @@ export class Election {
 
   /**
    * Leads, again and again: each round of the loop is a term. When the loop goes on the term is resigned if it is not
-   * over, and the program stands again, behind all others; when the loop is left it resigns.
+   * over, and the program stands again, behind all others with this preference or more; when the loop is left it resigns.
    */
   async *terms(options: Omit<CampaignOptions, 'waitMs'> = {}): AsyncGenerator<Term, void> {
     while (!options.signal?.aborted) {
@@ -120,10 +122,10 @@ export class Election {
     }
   }
 
-  #line({ value }: CampaignOptions): Line {
+  #line({ value, preference }: CampaignOptions): Line {
     const { gateways } = this.#context;
     const path = { name: this.name };
-    const more = value === undefined ? {} : { value };
+    const more = { ...(value !== undefined && { value }), ...(preference !== undefined && { preference }) };
     return {
       kind: 'election',
       name: this.name,

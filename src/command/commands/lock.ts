@@ -1,6 +1,6 @@
 /** Subcommands that run a job under a hold. */
 import { command } from '../arguments/command.js';
-import { choice, duration, list, patience, text, toggle } from '../arguments/option.js';
+import { choice, duration, integer, list, patience, text, toggle } from '../arguments/option.js';
 
 /** How a job under a hold is run, for each subcommand that runs one. */
 export const JOB_OPTIONS = {
@@ -84,6 +84,10 @@ ${JOB_DESCRIPTION}`,
   arguments: [{ name: 'NAME', sentence: 'the election' }],
   options: {
     value: text('TEXT', 'What observers see of the leader, such as its address.'),
+    preference: integer(
+      'How much it is preferred: of those who wait, the one with the highest leads next. The leader stays.',
+      { min: 0, max: 1_000, fallback: 0 },
+    ),
     wait: patience('How long to wait to lead, or forever. Default: forever.'),
     again: toggle('Stand again when the lead was lost and the job stopped, in place of exiting with 76.'),
     ...JOB_OPTIONS,

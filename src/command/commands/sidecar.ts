@@ -39,6 +39,10 @@ A hook is POST=URL, which is sent JSON, or exec=COMMAND, a program and its argum
       fallback: 3,
     }),
     elect: text('NAME', 'The election to stand in.'),
+    preference: integer('How much it is preferred there: of those who wait, the one with the highest leads next.', {
+      min: 0,
+      max: 1_000,
+    }),
     value: text('TEXT', 'What others see of this program in the election and in the groups, such as its address.'),
     group: list('NAME', 'Groups to be a member of.'),
     'on-elected': text(

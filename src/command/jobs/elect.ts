@@ -8,12 +8,18 @@ import { runUnderHold } from './hold-job.js';
 export function elect(given: GivenFor<typeof description>): Promise<number> {
   const [name = ''] = given.arguments;
   checkName('NAME', name);
-  const { value, wait, again } = given.values;
+  const { value, preference, wait, again } = given.values;
   return runUnderHold({
     given,
     what: `the election "${name}"`,
     acquire: (postern, asking) =>
-      postern.election(name).campaign({ waitMs: wait ?? Infinity, ...(value !== undefined && { value }), ...asking }),
+      postern.election(name).campaign({
+        waitMs: wait ?? Infinity,
+        ...(value !== undefined && { value }),
+        // A gateway of an older release knows of none.
+        ...(preference > 0 && { preference }),
+        ...asking,
+      }),
     busyCode: EXIT.notAcquired,
     again,
   });

@@ -28,7 +28,7 @@ export interface CandidacyListener {
 export interface CandidacyOptions {
   readonly postern: Postern;
   readonly election: string;
-  readonly settings: Pick<Settings, 'value' | 'hooks' | 'hookTimeoutMs'>;
+  readonly settings: Pick<Settings, 'value' | 'preference' | 'hooks' | 'hookTimeoutMs'>;
   /** Aborts in the moment in which the program is known not to be well. */
   readonly over: AbortSignal;
   readonly output: Output;
@@ -72,11 +72,12 @@ export class Candidacy {
   /** Until `over` aborts; the lease has to be ended then. @throws PosternError if it may not stand */
   async run(): Promise<void> {
     const { postern, election, settings, over, output } = this.#options;
-    const value = settings.value === undefined ? {} : { value: settings.value };
+    const { value, preference } = settings;
+    const shown = { ...(value !== undefined && { value }), ...(preference !== undefined && { preference }) };
     const standing = { what: `standing for election "${election}"`, over, output };
     for (;;) {
       this.#state = 'standing';
-      const campaign = (): Promise<Term> => postern.election(election).campaign({ ...value, signal: over });
+      const campaign = (): Promise<Term> => postern.election(election).campaign({ ...shown, signal: over });
       const term = await persist(standing, campaign);
       if (term === undefined) return;
       this.#lead = this.#serve(term);

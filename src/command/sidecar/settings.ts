@@ -32,6 +32,7 @@ export interface Settings {
   /** Undefined if the program's health is not checked. */
   readonly health: HealthSettings | undefined;
   readonly election: string | undefined;
+  readonly preference: number | undefined;
   readonly value: string | undefined;
   readonly groups: readonly string[];
   readonly hooks: Readonly<Record<'elected' | 'lost' | 'rendered', Hook | undefined>>;
@@ -58,7 +59,7 @@ const OCTAL = 8;
 export function settingsOf({ values }: GivenSidecar): Settings {
   const { elect, value, group: groups, file } = values;
   if (elect !== undefined) checkName('--elect', elect);
-  if (elect === undefined) refuseWithout(values, 'elect', ['on-elected', 'on-lost', 'file']);
+  if (elect === undefined) refuseWithout(values, 'elect', ['on-elected', 'on-lost', 'file', 'preference']);
   if (values.render.length === 0) refuseWithout(values, 'render', ['on-render', 'render-mode']);
   if (elect === undefined && groups.length === 0) refuseWithout(values, 'elect or --group', ['value']);
   for (const name of groups) checkName('--group', name);
@@ -74,6 +75,7 @@ export function settingsOf({ values }: GivenSidecar): Settings {
     client: { ...clientOptions(values, environment), ttlMs: values.ttl, label: values.label ?? hostname() },
     health: healthOf(values),
     election: elect,
+    preference: values.preference,
     value,
     groups,
     hooks: {

@@ -1141,9 +1141,9 @@ export interface paths {
         put?: never;
         /**
          * Become a candidate in an election, and wait to lead
-         * @description Candidates lead in order of arrival. With `waitMs: 0`, the default, the request does not wait. An open wait
-         *     keeps the lease alive. If the wait ends first, the answer is 202 and the candidate stays in line until it
-         *     resigns or its lease ends, and leads when its turn comes: the event stream of its lease reports that, and so
+         * @description Candidates lead in order of `preference`, and of arrival among equals. With `waitMs: 0`, the default, the request
+         *     does not wait. An open wait keeps the lease alive. If the wait ends first, the answer is 202 and the candidate stays
+         *     in line until it resigns or its lease ends, and leads when its turn comes: the event stream of its lease reports that, and so
          *     does repeating the same request, at any replica. With `keepPlace: false` the place is given up instead, and 409
          *     `lock-held` names the leader; only if the replica ended the wait because it is shutting down (503 `draining`
          *     with `placeKept: true`) is the place kept for the repeated request, and it is passed over if that has not come
@@ -4372,8 +4372,19 @@ export interface components {
         };
         /** @description Any JSON value to show to others with the candidate, for example where to reach it; at most 4 096 bytes as JSON. */
         CandidateValue: unknown;
+        /**
+         * @description How much the candidate is preferred: of those who wait, the one with the highest `preference` leads next, and of
+         *     several the one that came first. The leader stays: revoke it, or transfer the lead. Candidates that are preferred
+         *     less make way for one that comes, as for a transfer: they stand again behind it, by themselves if their campaign
+         *     waits; else their leases are told with `lost`, with the reason `overtaken`. A candidate makes way 8 times at most, and
+         *     one campaign passes 32 others at most; those of other programs, and one that a transfer has named, are not passed.
+         *     A place that the request finds keeps the preference that it came with.
+         * @default 0
+         */
+        Preference: number;
         CampaignRequest: {
             value?: components["schemas"]["CandidateValue"];
+            preference?: components["schemas"]["Preference"];
             /** @default 0 */
             waitMs: components["schemas"]["WaitMs"];
             requestId?: components["schemas"]["RequestId"];
@@ -4471,6 +4482,8 @@ export interface components {
             label: string | null;
             /** @description The same as for the leader. */
             value: unknown;
+            /** @description What the candidate gave as `preference`; 0 for external candidates. */
+            preference: number;
             /** @description 0 is the leader, 1 the next to lead. */
             position: number;
             /** @description Since when it has been leading, or has been a candidate. */
@@ -4694,8 +4707,8 @@ export interface components {
             member?: components["schemas"]["Name"];
             holdId: string;
             /**
-             * @description `broken`: revoked by somebody who may do so. `overtaken`: a candidacy that waited, and another was made the leader before it;
-             *     campaign again. `missing`: gone for an unknown reason.
+             * @description `broken`: revoked by somebody who may do so. `overtaken`: a candidacy that made way for another, by a transfer
+             *     or because that is preferred more; campaign again. `missing`: gone for an unknown reason.
              * @example missing
              */
             reason: string;

@@ -81,13 +81,20 @@ class ElectionRoutes {
   }
 
   async campaign(exchange: Exchange): Promise<Answer> {
-    const { value, waitMs = 0, keepPlace = true, ...body } = exchange.body as Partial<Schemas['CampaignRequest']>;
+    const {
+      value,
+      preference = 0,
+      waitMs = 0,
+      keepPlace = true,
+      ...body
+    } = exchange.body as Partial<Schemas['CampaignRequest']>;
     const request: Campaign = {
       name: nameOf(exchange),
       requestId: requestIdOf(exchange, body),
       waitMs,
       keepPlace,
       data: value,
+      preference,
       receivedAt: exchange.receivedAt,
       hardDeadline: exchange.deadline + waitMs,
       requester: exchange.requester,
@@ -263,7 +270,7 @@ function describeLeader(view: ContenderView | undefined): Schemas['Leader'] | nu
 }
 
 function describeCandidate(view: ContenderView, position: number): Schemas['Candidate'] {
-  return { ...describeWho(view), position, since: instant(view.since) };
+  return { ...describeWho(view), preference: view.preference ?? 0, position, since: instant(view.since) };
 }
 
 function describeWho({ external, holdId, leaseId, principal, label, data }: ContenderView) {

@@ -64,7 +64,7 @@ export function proclaim(context: Coordination, request: LeaderRequest, value: u
 
 /** Says that the leader has taken over. @throws as `proclaim` */
 export function acknowledge(context: Coordination, request: LeaderRequest): Promise<LeaderWritten> {
-  return writeAsLeader(context, request, () => ({ candidate: { acknowledged: true } }));
+  return writeAsLeader(context, request, ({ candidate }) => ({ candidate: { ...candidate, acknowledged: true } }));
 }
 
 type Change = (before: ContenderRecord) => Pick<ContenderRecord, 'candidate'> & { data?: unknown };

@@ -1,9 +1,9 @@
 /**
  * Election: candidates stand in line, and the first one leads.
  *
- * Guarantee: as seen by ZooKeeper there is at most one leader, in order of arrival, and its fencing token (the czxid of
- *   its node) is higher than those of all leaders before it. A candidate leaves when its lease ends, and the next one
- *   leads.
+ * Guarantee: as seen by ZooKeeper there is at most one leader, in order of preference (`preference.ts`) and arrival,
+ *   and its fencing token (the czxid of its node) is higher than those of all leaders before it. A candidate leaves
+ *   when its lease ends, and the next one leads.
  * Not guaranteed: that a paused leader has noticed that its lease ended, nor that a new one has noticed that it leads:
  * see `acknowledged`.
  *
@@ -13,7 +13,8 @@
  * Source:  ZooKeeper recipes, "Leader Election"; Curator's LeaderLatch (names; the first in line leads; data is the
  *          id).
  *
- * Reading order: this; `line/line.ts`, which a campaign lines up in; `candidacy.ts`; `view.ts`.
+ * Reading order: this; `line/line.ts`, which a campaign lines up in; `candidacy.ts`; `view.ts`; then `overtaking.ts`
+ * and who uses it, `transfer.ts` and `preference.ts`.
  *
  * A candidacy, step by step:
  *
@@ -57,14 +58,18 @@ import type { Granted, NotGranted } from '../line/acquire.js';
 import type { Coordination } from '../coordination.js';
 import { acquireLine, acquireLineWithLease, releaseLine, type AcquireLine } from '../line/request.js';
 import type { NewLease } from '../with-lease.js';
+import { advance } from './preference.js';
 
-export type Campaign = Omit<AcquireLine, 'kind' | 'mode'>;
+export interface Campaign extends Omit<AcquireLine, 'kind' | 'mode' | 'candidate' | 'advance'> {
+  /** How much the candidate is preferred; 0: not at all. */
+  preference: number;
+}
 
 const KIND = 'election';
 
 /** Lines up and waits to lead. What the result calls a hold is the candidacy. */
 export function campaign(context: Coordination, lease: Lease, request: Campaign): Promise<Granted | NotGranted> {
-  return acquireLine(context, lease, { ...request, kind: KIND, mode: 'exclusive' });
+  return acquireLine(context, lease, lineRequest(context, lease.namespace, request));
 }
 
 /** Takes a lease and stands in one call. */
@@ -73,7 +78,17 @@ export function campaignWithLease(
   newLease: NewLease,
   request: Campaign,
 ): Promise<{ result: Granted | NotGranted; lease: Lease; leaseToken: string }> {
-  return acquireLineWithLease(context, newLease, { ...request, kind: KIND, mode: 'exclusive' });
+  return acquireLineWithLease(context, newLease, lineRequest(context, newLease.namespace, request));
+}
+
+function lineRequest(context: Coordination, namespace: string, { preference, ...request }: Campaign): AcquireLine {
+  const line: AcquireLine = { ...request, kind: KIND, mode: 'exclusive' };
+  const { name, hardDeadline: deadline, requester, waitMs, keepPlace } = request;
+  if (preference > 0) line.candidate = { preference };
+  // A request without a preference may find a place of an earlier one that has one.
+  if (waitMs > 0 || keepPlace)
+    line.advance = (place, inLine) => advance(context, { namespace, name, deadline, requester }, place, inLine);
+  return line;
 }
 
 export interface Resignation {

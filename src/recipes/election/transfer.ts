@@ -29,13 +29,11 @@ import { PosternError, StandingConflictError } from '../../errors.js';
 import type { Requester } from '../../time.js';
 import type { BoundClient } from '../../zookeeper/bound.js';
 import { orUnknown } from '../../zookeeper/errors.js';
-import type { MultiOperation, NodeData } from '../../zookeeper/operations.js';
+import type { MultiOperation } from '../../zookeeper/operations.js';
 import type { Coordination } from '../coordination.js';
-import { decodeHoldId, decodeRecord, holdNodeName, sortLine, type Contender } from '../line/contender.js';
-import { describeContender, type ContenderView } from '../line/describe.js';
-import { tailThere } from '../line/revocation/break-hold.js';
-import { encodeRevocation } from '../line/revocation/record.js';
+import { decodeHoldId, holdNodeName, sortLine, type Contender } from '../line/contender.js';
 import { askBack, cannotBeAsked, endOfGrace, type Succession } from '../line/revocation/revocation.js';
+import { overtake, readStanding, type Standing } from './overtaking.js';
 
 export interface TransferRequest {
   namespace: string;
@@ -56,12 +54,6 @@ export interface Transferred {
   breakAt: number | undefined;
   /** How many candidates stood between the two, and stand no more. */
   overtaken: number;
-}
-
-interface Standing {
-  contender: Contender;
-  node: NodeData;
-  view: ContenderView;
 }
 
 const KIND = 'election';
@@ -91,7 +83,9 @@ export async function transfer(context: Coordination, request: TransferRequest):
     if (leader === undefined || before.length < position) continue;
     checkOurs(directory, name, leader, between);
     const successor = `${directory}/${(line[position] as Contender).name}`;
-    const succession = { successor, operations: await overtake(context, zk, request, successor, between) };
+    const operations: MultiOperation[] = [{ type: 'check', path: successor }];
+    operations.push(...(await overtake(context, zk, request, between)));
+    const succession = { successor, operations };
     const asked = await ask(context, request, leader, breakAt, succession);
     if (asked === undefined) continue;
     context.metrics.revocationsTotal.inc({ kind: KIND, outcome: 'asked' });
@@ -141,19 +135,6 @@ function checkCount(name: string, between: number): void {
   );
 }
 
-/** Those who still stand. */
-async function readStanding(
-  zk: BoundClient,
-  directory: string,
-  contenders: readonly Contender[],
-): Promise<readonly Standing[]> {
-  const nodes = await Promise.all(contenders.map(({ name }) => zk.find(`${directory}/${name}`)));
-  return contenders.flatMap((contender, i) => {
-    const node = nodes[i];
-    return node === undefined ? [] : [{ contender, node, view: describeContender(contender, node) }];
-  });
-}
-
 /** @throws StandingConflictError for the first that could not learn what happens to it */
 function checkOurs(directory: string, name: string, leader: Standing, between: readonly Standing[]): void {
   if (leader.view.external) throw cannotBeAsked({ kind: KIND, name }, directory, leader);
@@ -163,31 +144,6 @@ function checkOurs(directory: string, name: string, leader: Standing, between: r
     `The node ${directory}/${foreign.contender.name} stands between the leader of "${name}" and this candidate, and was made by a client other than Postern: it cannot be told that it was overtaken. Nothing was changed.`,
     { name, holder: { leaseId: null, label: null, external: true } },
   );
-}
-
-/** What is done, beside asking the leader, to make the candidate the next in line. */
-async function overtake(
-  { layout }: Coordination,
-  zk: BoundClient,
-  { namespace, name }: TransferRequest,
-  successor: string,
-  between: readonly Standing[],
-): Promise<MultiOperation[]> {
-  const directory = layout.line(KIND, namespace, name);
-  const each = between.map(async ({ contender, node, view }): Promise<MultiOperation[]> => {
-    const { leaseId, holdId } = view;
-    const { czxid, version } = node.stat;
-    const path = `${directory}/${contender.name}`;
-    const overtaken = decodeRecord(node.data)?.attempt as string;
-    const data = encodeRevocation({ state: 'broken', kind: KIND, namespace, name, path, czxid, overtaken });
-    const [tail] = await Promise.all([tailThere(zk, path), zk.ensure(layout.revocationsOf(leaseId))]);
-    return [
-      { type: 'delete', path, version },
-      ...tail,
-      { type: 'create', path: layout.revocation(leaseId, holdId), data },
-    ];
-  });
-  return [{ type: 'check', path: successor }, ...(await Promise.all(each)).flat()];
 }
 
 /** @throws PosternError `conflict` when the candidate has gone since the leader was asked */

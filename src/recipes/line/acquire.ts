@@ -28,12 +28,12 @@ import { isNamed, type Contender } from './contender.js';
 import type { Coordination } from '../coordination.js';
 import { describeContender, type ContenderView } from './describe.js';
 import { hasMark } from './delay/mark.js';
-import { grant, grantPermits } from './grant.js';
+import { grantFirst, isHeld } from './grant.js';
 import { join, leavesNothing } from './join/join.js';
 import type { Joined, JoinRequest, Placed } from './join/request.js';
 import type { Assign, Line } from './line.js';
-import { delayBefore, findDelay, type Locked } from './delay/lock-delay.js';
-import { wasOvertaken } from './revocation/record.js';
+import { findDelay, type Locked } from './delay/lock-delay.js';
+import { againIfOvertaken, forgetNotice } from './revocation/record.js';
 import { LineWaiter, type WaitEnd } from './waiter.js';
 import type { Place, Written } from './place.js';
 
@@ -50,6 +50,8 @@ export interface AcquireRequest extends JoinRequest {
    * the request, and nobody else has the place.
    */
   endLease?: ((deadline: number) => Promise<boolean>) | undefined;
+  /** Of elections: what is done for a place that is not the first, before it waits. `lost`: it is gone. */
+  advance?: ((place: Place, line: Line) => Promise<'written' | 'lost'>) | undefined;
   /** Of pools: what the turn gives, and what removes the place with it. */
   assign?: Assign | undefined;
   /** Arrival of the request, monotonic: what `waitedMs` and the deadline count from. */
@@ -136,6 +138,7 @@ async function acquireIn(context: Coordination, line: Line, request: AcquireRequ
     return { held: false, why: 'refused', position: 0, holder: undefined, lockedUntil: joined.lockedUntil };
   }
   const { place } = joined;
+  await forgetNotice(context, request, hardDeadline);
   let end: WaitEnd = 'deadline';
   try {
     // Before anything else: where holds are shared, this place would be one beside the rival's.
@@ -151,9 +154,10 @@ async function acquireIn(context: Coordination, line: Line, request: AcquireRequ
     if (first === 'written') return granted(context, line, request, joined, false);
     // A place that says `granted` while a lock-delay runs was never a hold (`lock-delay.ts`).
     if (typeof first === 'object') joined.alreadyHeld = false;
-    const written = first === 'superseded' || first === 'lost' ? first : await keepWaiting(context, place, request);
-    if (written !== 'written') throw await taken(context, request, written);
-    if (waitMs > 0) {
+    const failed = first === 'superseded' || first === 'lost' ? first : undefined;
+    const stands = failed ?? (await keepWaiting(context, line, place, request));
+    if (stands !== 'written') end = stands;
+    else if (waitMs > 0) {
       const waiter = new LineWaiter(context, line, lease, place, joined.expiresAt);
       const bounds = { deadline: receivedAt + waitMs, hardDeadline, caller: request.requester, assign: request.assign };
       end = await waiter.wait(bounds);
@@ -167,9 +171,10 @@ async function acquireIn(context: Coordination, line: Line, request: AcquireRequ
     return orUnknown(Promise.reject(error as Error));
   }
   if (end === 'granted') return granted(context, line, request, joined, true);
-  if (end === 'lost' && (await wasOvertaken(context, place, hardDeadline))) {
+  const again = end === 'lost' ? await againIfOvertaken(context, place, request, hardDeadline) : undefined;
+  if (again !== undefined) {
     line.remove(place);
-    return acquireIn(context, line, { ...request, data: place.record.data }); // an earlier request's, if this has none
+    return acquireIn(context, line, again);
   }
   if (end === 'superseded' || end === 'lost') throw await taken(context, request, end);
   return withoutGrant(context, line, place, request, end);
@@ -323,30 +328,19 @@ function hasRival(line: Line, { guids }: AcquireRequest, place?: Place): boolean
   );
 }
 
-/** Whether the place that is first is already the hold: it was created as `granted`, and no delay can be running. */
-function isHeld(line: Line, place: Place): boolean {
-  return place.record.state === 'granted' && (line.kind === 'semaphore' || line.directory?.delays !== true);
-}
-
-/** The write that turns the first place into the hold. */
-async function grantFirst(
+/** What is written before the wait; no state if the node was created as `waiting`. */
+async function keepWaiting(
   context: Coordination,
   line: Line,
   place: Place,
-  { assign, hardDeadline: deadline }: AcquireRequest,
-): Promise<Written | 'not-yet' | Locked> {
-  if (assign !== undefined) return assign({ place, line, deadline, wake: undefined });
-  if (line.kind === 'semaphore') return grantPermits(context, line, place, deadline);
-  if (place.record.state === 'waiting') return grant(context, line, place, deadline);
-  return (await delayBefore(context, line, place, deadline)) ?? 'written';
-}
-
-/** The write before the wait; none if the node was created as `waiting`. */
-async function keepWaiting(context: Coordination, place: Place, request: AcquireRequest): Promise<Written> {
-  if (place.record.state === 'waiting') return 'written';
-  const { receivedAt, waitMs, hardDeadline, stays } = request;
-  if (stays === true) return place.write({ state: 'waiting' }, hardDeadline);
-  return place.write({ state: 'waiting', waitUntil: atEnsemble(context, receivedAt + waitMs) }, hardDeadline);
+  { receivedAt, waitMs, hardDeadline, stays, advance }: AcquireRequest,
+): Promise<Written> {
+  if (place.record.state !== 'waiting') {
+    const until = stays === true ? {} : { waitUntil: atEnsemble(context, receivedAt + waitMs) };
+    const written = await place.write({ state: 'waiting', ...until }, hardDeadline);
+    if (written !== 'written') return written;
+  }
+  return (await advance?.(place, line)) ?? 'written';
 }
 
 /** A point on the monotonic clock as the ensemble's clock will show it; never one that has passed. */

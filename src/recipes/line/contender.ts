@@ -73,8 +73,8 @@ export interface ContenderRecord {
    * (`lock-delay.ts`).
    */
   delayMs?: number | undefined;
-  /** Candidates of elections: whether the leader has said that it has taken over. */
-  candidate?: { acknowledged: boolean } | undefined;
+  /** Of candidates of elections. */
+  candidate?: CandidateRecord | undefined;
   /** Of writers: a reader's place was made directly behind this one (`downgrade.ts`). */
   downgradable?: true | undefined;
   /** One-call acquires: the sealed token, so that the repeated call finds it again. */
@@ -83,6 +83,16 @@ export interface ContenderRecord {
   ending?: true | undefined;
   /** Of a place that does not end with its lease's session (`reservation/`). */
   reservation?: ReservedPlace | undefined;
+}
+
+/** What a candidate's place says of it, beside what all places say. */
+export interface CandidateRecord {
+  /** Whether the leader has said that it has taken over. */
+  acknowledged: boolean;
+  /** How much it is preferred (`election/preference.ts`); missing: not at all. */
+  preference?: number | undefined;
+  /** How often it has made way for one that is preferred more, as far as its own campaigns know; missing: never. */
+  passed?: number | undefined;
 }
 
 /** What a reservation's place says of it. */

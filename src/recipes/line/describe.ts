@@ -1,6 +1,14 @@
 /** The public view of a contender. Never a session id, nor anything from which one follows. */
 import type { NodeData } from '../../zookeeper/operations.js';
-import { decodeRecord, holdIdOf, modeOf, type Contender, type Mode, type ReservedPlace } from './contender.js';
+import {
+  decodeRecord,
+  holdIdOf,
+  modeOf,
+  type Contender,
+  type ContenderRecord,
+  type Mode,
+  type ReservedPlace,
+} from './contender.js';
 
 export interface ContenderView {
   state: 'waiting' | 'granted';
@@ -18,6 +26,8 @@ export interface ContenderView {
   data: unknown;
   /** Candidates of elections only. */
   acknowledged?: boolean;
+  /** Candidates of elections only. */
+  preference?: number;
   /** Its place does not end with its lease; without `until` it is wanted and does. */
   reservation?: ReservedPlace;
   /** Not made by Postern: it has no state, so the head of the line is taken to hold. */
@@ -57,10 +67,15 @@ export function describeContender(
     fencingToken: stat.czxid,
     since: record.state === 'granted' ? (record.grantedAt ?? stat.ctime) : stat.ctime,
     data: record.data ?? null,
-    ...(record.candidate === undefined ? {} : { acknowledged: record.candidate.acknowledged }),
+    ...describeCandidate(record),
     ...(record.reservation === undefined ? {} : { reservation: record.reservation }),
     external: false,
   };
+}
+
+function describeCandidate({ candidate }: ContenderRecord): Pick<ContenderView, 'acknowledged' | 'preference'> {
+  if (candidate === undefined) return {};
+  return { acknowledged: candidate.acknowledged, preference: candidate.preference ?? 0 };
 }
 
 const FOREIGN_ID_MAX = 4_096;

@@ -23,7 +23,7 @@ import { retrying } from '../../zookeeper/retrying.js';
 import type { MultiOperation, MultiReadResult } from '../../zookeeper/operations.js';
 import { encodeAgreement, readAgreement, type Agreement } from './permits/agreement.js';
 import { decodeRecord, type Contender, type ContenderRecord } from './contender.js';
-import type { Line } from './line.js';
+import type { Assign, Line } from './line.js';
 import { withDelays, type LineDirectory } from './directory.js';
 import { delayBefore, type DelayContext, type Locked } from './delay/lock-delay.js';
 import type { Place, Written } from './place.js';
@@ -31,6 +31,24 @@ import { permitsOf } from './rule.js';
 
 /** So many nodes are read in one request: far below the packet limit, with the largest `data` that is allowed. */
 const READ_AT_ONCE = 32;
+
+/** Whether the place that is first is already the hold: it was created as `granted`, and no delay can be running. */
+export function isHeld(line: Line, place: Place): boolean {
+  return place.record.state === 'granted' && (line.kind === 'semaphore' || line.directory?.delays !== true);
+}
+
+/** The write that turns the first place into the hold. */
+export async function grantFirst(
+  context: DelayContext,
+  line: Line,
+  place: Place,
+  { assign, hardDeadline: deadline }: { assign?: Assign | undefined; hardDeadline: number },
+): Promise<Written | 'not-yet' | Locked> {
+  if (assign !== undefined) return assign({ place, line, deadline, wake: undefined });
+  if (line.kind === 'semaphore') return grantPermits(context, line, place, deadline);
+  if (place.record.state === 'waiting') return grant(context, line, place, deadline);
+  return (await delayBefore(context, line, place, deadline)) ?? 'written';
+}
 
 /** @returns `lockedUntil`: a lock-delay runs; it goes on waiting */
 export async function grant(

@@ -32,6 +32,9 @@ export interface AcquireLine {
   downgradable?: boolean | undefined;
   /** Of locks: the place is to outlive its lease. See `JoinRequest`. */
   reservation?: JoinRequest['reservation'];
+  /** Of elections. See `JoinRequest`, `AcquireRequest`. */
+  candidate?: JoinRequest['candidate'];
+  advance?: AcquireRequest['advance'];
   /** Of pools. See `AcquireRequest`. */
   assign?: AcquireRequest['assign'];
   receivedAt: number;
@@ -66,6 +69,9 @@ export function acquireLine(context: Coordination, lease: Lease, request: Acquir
     reservation: request.reservation,
     downgradable: request.downgradable,
     endLease: undefined,
+    candidate: request.candidate,
+    notice: undefined,
+    advance: request.advance,
     assign: request.assign,
     receivedAt: request.receivedAt,
     hardDeadline: request.hardDeadline,

@@ -24,6 +24,7 @@ describe('postern sidecar, wrongly used', { timeout: LONG_MS }, () => {
     ['a group twice', [...WELL, '--group', 'a,a'], '--group names "a" twice'],
     ['a hook of another kind', [...WELL, '--elect', 'a', '--on-lost', 'GET=http://x'], '--on-lost is "GET=http://x"'],
     ['a hook that has nothing to follow', [...WELL, '--on-elected', 'exec=x'], '--on-elected needs --elect'],
+    ['a preference for nothing', [...WELL, '--preference', '1'], '--preference needs --elect'],
     ['a value that nobody sees', [...WELL, '--value', 'x'], '--value needs --elect or --group'],
     ['a rendering without file', [...WELL, '--render', 'key'], '--render is "key"'],
     ['two keys in one file', [...WELL, '--render', 'a=/x,b=/x'], '--render names "/x" twice'],

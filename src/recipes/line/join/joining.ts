@@ -61,7 +61,7 @@ export class Joining {
       requestId: request.requestId,
       data: request.data,
       delayMs: lockDelayMs > 0 ? lockDelayMs : undefined,
-      candidate: line.kind === 'election' ? { acknowledged: false } : undefined,
+      candidate: line.kind === 'election' ? { acknowledged: false, ...request.candidate } : undefined,
       downgradable: request.downgradable === true ? true : undefined,
       leaseToken: request.leaseToken,
       waitUntil: undefined,

@@ -1,7 +1,7 @@
 /** The request to join a line (`join.ts`), and its result. */
 import type { Lease } from '../../../leases/lease.js';
 import type { Requester } from '../../../time.js';
-import type { Contender, Mode, ReservedPlace } from '../contender.js';
+import type { CandidateRecord, Contender, Mode, ReservedPlace } from '../contender.js';
 import type { SeenDirectory } from '../directory.js';
 import type { Place } from '../place.js';
 
@@ -26,6 +26,10 @@ export interface JoinRequest {
   reservation?: ReservedPlace | undefined;
   /** Of writers: make a reader's place as well, which the hold can be turned into (`downgrade.ts`). */
   downgradable?: boolean | undefined;
+  /** Of candidates; see `CandidateRecord`. A place that is found keeps what it has. */
+  candidate?: Pick<CandidateRecord, 'preference' | 'passed'> | undefined;
+  /** The notice that an earlier place of this request made way. It has no use once the request stands again. */
+  notice?: string | undefined;
   /** 0, and no `keepPlace`: the caller wants a place only where it is free. */
   waitMs: number;
   /** The place stays in line if no answer can be given. */

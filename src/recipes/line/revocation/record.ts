@@ -1,8 +1,10 @@
 /** The record of a revocation, and its entry in the list. See `revocation.ts`. */
 import type { Layout, LineKind } from '../../../leases/layout.js';
 import type { BoundClient } from '../../../zookeeper/bound.js';
+import { isTransient, unless } from '../../../zookeeper/errors.js';
 import type { Coordination } from '../../coordination.js';
 import type { ContenderRecord } from '../contender.js';
+import type { JoinRequest } from '../join/request.js';
 
 export interface RevocationRecord {
   state: 'pending' | 'broken';
@@ -22,6 +24,8 @@ export interface RevocationRecord {
    * last.
    */
   overtaken?: string;
+  /** It made way for one that is preferred more (`election/preference.ts`). */
+  preferred?: true | undefined;
 }
 
 /** A revocation as its lease is told of it. */
@@ -40,20 +44,47 @@ export function lossOf({ overtaken }: Notice): 'broken' | 'overtaken' {
   return overtaken === undefined ? 'broken' : 'overtaken';
 }
 
+/** A place in line as the request knows it that stood in it. */
+interface PlaceLost {
+  holdId: string;
+  record: ContenderRecord;
+}
+
 /**
- * Whether a place that is gone made way for another candidate: then its request stands again, behind all others. One
- * that was superseded before does not.
+ * The request that stands again, behind all others, for a place that is gone because it made way for another candidate.
+ * @returns undefined when that is not why it is gone, or another attempt had the place before
  */
-export async function wasOvertaken(
+export async function againIfOvertaken<T extends Pick<JoinRequest, 'data' | 'candidate' | 'notice'>>(
   { control, layout }: Pick<Coordination, 'control' | 'layout'>,
-  { holdId, record: { leaseId, attempt } }: { holdId: string; record: ContenderRecord },
+  { holdId, record: { leaseId, attempt, data, candidate } }: PlaceLost,
+  request: T,
   deadline: number,
-): Promise<boolean> {
+): Promise<T | undefined> {
   const path = layout.revocation(leaseId, holdId);
   const zk = control.until(deadline);
   await zk.sync(path);
   const node = await zk.find(path);
-  return node !== undefined && decodeRevocation(node.data).overtaken === attempt;
+  const notice = node === undefined ? undefined : decodeRevocation(node.data);
+  if (notice?.overtaken !== attempt) return undefined;
+  const { preference, passed = 0 } = candidate ?? {};
+  // The value may be an earlier request's, if this one has none.
+  const again = { ...request, data, candidate: { preference, passed: candidate?.passed } };
+  return notice.preferred === true ? { ...again, candidate: { preference, passed: passed + 1 }, notice: path } : again;
+}
+
+/**
+ * The request whose place made way stands again: its lease need not be told any more, and what is told it until it ends
+ * does not grow. A notice that stays is one more that its candidate is counted to have made way (`preference.ts`).
+ */
+export async function forgetNotice(
+  { control }: Pick<Coordination, 'control'>,
+  { notice }: Pick<JoinRequest, 'notice'>,
+  deadline: number,
+): Promise<void> {
+  if (notice === undefined) return;
+  await unless(control.until(deadline).remove(notice), 'NO_NODE').catch((error: unknown) => {
+    if (!isTransient(error)) throw error;
+  });
 }
 
 const NEVER = 'never';

@@ -74,6 +74,7 @@ test('a campaign that was won but could not be answered leaves a leader, which t
     requestId: '',
     waitMs: 0,
     keepPlace: true,
+    preference: 0,
     data: 'mine',
     receivedAt: now,
     hardDeadline: soon(),
