@@ -266,10 +266,10 @@ export class PushedArrival {
   readonly guards: readonly MultiOperation[];
   marked: Marked | undefined;
 
-  /** @param message `kept` is what it has from an earlier life in a queue */
+  /** @param message `kept` is what it has from an earlier life in a queue; @param id of this push of it */
   constructor(
     message: Pick<NewMessage, 'body' | 'contentType' | 'group' | 'attributes' | 'guards'> & {
-      kept?: Pick<MessageHeader, 'e' | 'n' | 'x'>;
+      kept?: Pick<MessageHeader, 'i' | 'e' | 'n' | 'x'>;
     },
     readonly id: string,
     priority: number,

@@ -12,7 +12,7 @@
 import { InvalidError } from '../../../errors.js';
 import type { Awaited } from '../../../time.js';
 import { QueueGoneError } from '../gone.js';
-import type { DeadLetterNote } from '../message.js';
+import { newMessageId, type DeadLetterNote } from '../message.js';
 import { PRIORITY_DEFAULT } from '../paths.js';
 import type { Queue, QueueName } from '../queue.js';
 import type { Queues } from '../queues.js';
@@ -56,7 +56,8 @@ export async function restoreMessages(
     // An import has just configured it, perhaps through another replica; its order says where messages belong.
     if (await queues.isOutdated(queue, deadline)) continue;
     try {
-      return await pushArranged(queue, arrange(queue, messages, await queue.ensembleNow(deadline)), awaited);
+      const pushed = await pushArranged(queue, arrange(queue, messages, await queue.ensembleNow(deadline)), awaited);
+      return messages.map(({ id }, i) => ({ id, duplicate: pushed[i]?.duplicate === true }));
     } catch (error) {
       if (!(error instanceof QueueGoneError)) throw error;
       await queues.reopen(queue, deadline);
@@ -73,16 +74,18 @@ function arrange(
   const pushed: Pushed[] = [];
   const entries = new Map<string, PushedArrival>();
   for (const [index, message] of messages.entries()) {
-    const { id, enqueuedAt: e, deliveries: n, deadLetter: x } = message;
+    const { id: i, enqueuedAt: e, deliveries: n, deadLetter: x } = message;
     const times = timesOf(message, index, now);
     if (config.order === 'grouped') checkGrouped(name, index, times);
-    pushed.push({ id, duplicate: entries.has(id) });
-    if (entries.has(id)) continue;
+    // Of this request, and not that of the message: a mark that it finds tells whether it has made it itself.
+    const id = newMessageId();
+    pushed.push({ id, duplicate: entries.has(i) });
+    if (entries.has(i)) continue;
     const priority = config.order === 'priority' ? (message.priority ?? PRIORITY_DEFAULT) : PRIORITY_DEFAULT;
-    const entry = new PushedArrival({ ...message, kept: { e, n, x } }, id, priority, times);
+    const entry = new PushedArrival({ ...message, kept: { i, e, n, x } }, id, priority, times);
     // No messageId has a slash.
-    entry.mark(markPath(paths, `restored/${id}`), { id, until: Math.ceil(now + RESTORED_MS) });
-    entries.set(id, entry);
+    entry.mark(markPath(paths, `restored/${i}`), { id, until: Math.ceil(now + RESTORED_MS) });
+    entries.set(i, entry);
   }
   checkSize(paths, [...entries.values()]);
   return { pushed, entries: [...entries.values()] };
