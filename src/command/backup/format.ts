@@ -2,7 +2,7 @@
  * A backup: lines of JSON. The first one says what it is, the last one how many there are between them, and has the
  * SHA-256 of all bytes before it: a backup that was cut off is told from one that is whole.
  *
- *   {"kind":"postern-export","format":1,"version":"1.2.0","namespace":"shop"}
+ *   {"kind":"postern-export","format":1,"namespace":"shop"}
  *   {"kind":"config","key":"app/x","etag":"8-0","contentType":"application/json","value":1}
  *   {"kind":"counter","name":"visits","value":42}
  *   {"kind":"pool","name":"gpus","of":8,"quarantineMs":0}
@@ -15,7 +15,6 @@ import { createHash } from 'node:crypto';
 import { UsageError } from '../exit.js';
 import { jsonText, type Output } from '../output.js';
 import { objectIn } from '../plain/config-changes.js';
-import { version } from '../../version.js';
 
 const FIRST = 'postern-export';
 const LAST = 'end';
@@ -46,7 +45,7 @@ export class BackupWriter {
 
   constructor(output: Output, namespace: string | undefined) {
     this.#output = output;
-    this.#line({ kind: FIRST, format: FORMAT, version, namespace });
+    this.#line({ kind: FIRST, format: FORMAT, namespace });
   }
 
   write(kind: RecordKind, item: Item): void {
