@@ -196,9 +196,8 @@ describe('postern export', { timeout: 3 * LONG_MS }, () => {
     expect(bodies.filter((body) => body !== 'due soon')).toEqual(Array.from({ length: 300 }, (_, body) => body));
     expect(bodies).toContain('due soon');
     expect(new Set(messages.map(({ id }) => id)).size).toBe(messages.length);
-    expect(
-      (await peek(pair.a, 'work')).every(({ state, deliveries }) => state === 'available' && deliveries === 0),
-    ).toBe(true);
+    const left = await peek(pair.a, 'work');
+    expect(left.filter(({ state, deliveries }) => state === 'claimed' || deliveries > 0)).toEqual([]);
   });
 
   it('refuses kinds that there are not', async () => {
