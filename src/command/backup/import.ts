@@ -3,7 +3,7 @@
  * `restore.ts` has what is done for each kind.
  *
  * It keeps nothing of its own about how far it has come. Each record is compared with what is there, and messages
- * are recognised by their ids (protocol C96): run again, it passes over what it has done.
+ * are recognised by their ids (protocol C97): run again, it passes over what it has done.
  */
 import { openSync } from 'node:fs';
 import type { GivenFor } from '../arguments/command.js';

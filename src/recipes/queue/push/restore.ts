@@ -1,6 +1,6 @@
 /**
  * Brings messages of a backup back into a queue: with the ids, the times, the deliveries and the notes that they had
- * when they were exported, behind those that are there, in their order (protocol C96).
+ * when they were exported, behind those that are there, in their order (protocol C97).
  *
  * Guarantee: all of a request or none. A message of one id comes back once within a day, however often it is restored,
  *   through whichever replica: a mark under its id is made in the transaction that makes the message, as for a push

@@ -1,4 +1,4 @@
-/** Messages of a backup that are brought back into a queue (protocol C96). */
+/** Messages of a backup that are brought back into a queue (protocol C97). */
 import { expect, test } from 'vitest';
 import { startPair, type Replica } from '../../../support/start-gateway.js';
 import { configure, peek, pop, push } from '../client.js';
@@ -10,7 +10,7 @@ function restore(replica: Replica, messages: readonly object[], queue = 'work'):
   return replica.call('POST', `/v1/queues/${queue}/restore`, { body: { messages } });
 }
 
-test('come with all that they had, once, through any replica, whatever the queue remembers and has room for (C96)', async () => {
+test('come with all that they had, once, through any replica, whatever the queue remembers and has room for (C97)', async () => {
   await using pair = await startPair();
   await configure(pair.a, 'work', { order: 'priority', dedupWindowMs: 0, maxDepth: 1, messageTtlMs: 1_000 });
   const messages = [
