@@ -1,5 +1,6 @@
 /** All subcommands, in the order of the help. */
 import { entry, type Command, type Entry } from './arguments/command.js';
+import * as backup from './commands/backup.js';
 import * as barrier from './commands/barrier.js';
 import * as config from './commands/config.js';
 import * as group from './commands/group.js';
@@ -45,6 +46,8 @@ export const ENTRIES: readonly Entry[] = [
   entry(config.watch, async () => (await import('./plain/config.js')).watch),
   entry(config.exportKeys, async () => (await import('./plain/config.js')).exportKeys),
   entry(config.importKeys, async () => (await import('./plain/config-import.js')).importKeys),
+  entry(backup.exportAll, async () => (await import('./backup/export.js')).exportAll),
+  entry(backup.importAll, async () => (await import('./backup/import.js')).importAll),
   entry(names.ls, async () => (await import('./plain/names.js')).ls),
   entry(names.show, async () => (await import('./plain/names.js')).show),
   entry(top, async () => (await import('./top/top.js')).top),

@@ -1,10 +1,10 @@
 /** `postern config get`, `put`, `watch`, `export`. */
-import type { ConfigValue, Schemas } from '../../client/index.js';
+import type { ConfigValue, Postern } from '../../client/index.js';
 import type { GivenFor } from '../arguments/command.js';
 import type * as descriptions from '../commands/config.js';
 import { EXIT, Failure, UsageError } from '../exit.js';
 import { jsonText, visible, type Output } from '../output.js';
-import { readInput, withClient } from './client.js';
+import { listed, readInput, withClient } from './client.js';
 
 const TEXT = 'text/plain; charset=utf-8';
 const JSON_TYPE = 'application/json';
@@ -47,19 +47,19 @@ async function getMany(given: GivenFor<typeof descriptions.get>): Promise<number
 export async function exportKeys(given: GivenFor<typeof descriptions.exportKeys>): Promise<number> {
   const [prefix] = given.arguments;
   return withClient(given, async (postern) => {
-    for (let pageToken: string | undefined; ;) {
-      const query = {
-        values: true,
-        ...(prefix !== undefined && { prefix }),
-        ...(pageToken !== undefined && { pageToken }),
-      };
-      const page = (await postern.request('GET /v1/config', { query })).body as Schemas['ConfigList'];
-      for (const { key, etag, contentType, value, valueBase64 } of page.items)
-        printLine(given.output, { key, etag, contentType, value, valueBase64 });
-      pageToken = page.nextPageToken;
-      if (pageToken === undefined) return EXIT.ok;
-    }
+    for await (const key of configKeys(postern, prefix)) printLine(given.output, key);
+    return EXIT.ok;
   });
+}
+
+/** Of keys with this prefix what `config import` and `import` read. */
+export async function* configKeys(
+  postern: Postern,
+  prefix?: string,
+): AsyncGenerator<Readonly<Record<string, unknown>>> {
+  const query = { values: true, ...(prefix !== undefined && { prefix }) };
+  for await (const { key, etag, contentType, value, valueBase64 } of listed(postern, 'config', query))
+    yield { key, etag, contentType, value, valueBase64 };
 }
 
 function printLine(output: Output, value: Readonly<Record<string, unknown>>): void {

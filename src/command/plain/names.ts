@@ -5,7 +5,7 @@ import { checkName } from '../arguments/name.js';
 import type * as descriptions from '../commands/names.js';
 import { EXIT, UsageError } from '../exit.js';
 import { jsonText, table } from '../output.js';
-import { withClient } from './client.js';
+import { listed, withClient } from './client.js';
 
 type Kind = (typeof descriptions.LISTED)[number];
 type Item = Readonly<Record<string, unknown>>;
@@ -50,18 +50,12 @@ async function allItems(
   { prefix, limit }: { prefix: string | undefined; limit: number },
 ): Promise<Item[]> {
   const items: Item[] = [];
-  for (let pageToken: string | undefined; ;) {
-    const query = {
-      limit: Math.min(PAGE, limit - items.length),
-      ...(prefix !== undefined && { prefix }),
-      ...(pageToken !== undefined && { pageToken }),
-    };
-    // The lists of all kinds are asked for alike.
-    const { body } = await postern.request(`GET /v1/${kind}` as 'GET /v1/locks', { query });
-    items.push(...(body.items as unknown as Item[]));
-    pageToken = body.nextPageToken;
-    if (pageToken === undefined || items.length >= limit) return items;
+  const query = { limit: Math.min(PAGE, limit), ...(prefix !== undefined && { prefix }) };
+  for await (const item of listed(postern, kind as 'locks', query)) {
+    items.push(item);
+    if (items.length >= limit) break;
   }
+  return items;
 }
 
 function nameOf(item: Item): string {

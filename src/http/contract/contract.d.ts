@@ -2810,6 +2810,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/queues/{name}/restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example orders
+                 */
+                name: components["parameters"]["QueueName"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Bring messages of a backup back
+         * @description Puts messages behind those that are in the queue, in their order, as a peek has shown them: with their ids,
+         *     their times, how often they were delivered, and what they were if they are dead letters. The times are instants
+         *     on ZooKeeper's clock: what is due or has expired meanwhile is so at once. All messages of a request are there
+         *     then, or none. `postern import` sends this request.
+         *
+         *     A message is brought back once, however often it is restored to this queue within a day, at any replica: status
+         *     200 then. `maxDepth` and `messageTtlMs` of the queue do not count. `priority` counts where the `order` of the
+         *     queue is `priority`; with `order: grouped`, messages that are not due yet or that expire are refused. The queue
+         *     must be there. Scope: `admin` on queues.
+         */
+        post: operations["restoreMessages"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/queues/{name}/events": {
         parameters: {
             query?: never;
@@ -2854,8 +2888,11 @@ export interface paths {
         /**
          * Look at the messages of a queue
          * @description Shows the messages in the order in which they would be delivered, followed by those that are not due yet;
-         *     nothing is taken. Expired messages are shown, with that `state`, until they are removed. A page ends before its bodies exceed about 1 MiB, but has at least one message. Scope: `read`
-         *     on queues.
+         *     nothing is taken. Expired messages are shown, with that `state`, until they are removed. A page ends before its bodies exceed about 1 MiB, but has at least one message.
+         *
+         *     A message that becomes due while several pages are read moves from behind the place of the page to before it, and
+         *     is on none of them. With `delayed=true` only messages that are not due yet are shown: whoever reads these first,
+         *     and then all, has seen it. Scope: `read` on queues.
          */
         get: operations["peekMessages"];
         put?: never;
@@ -5589,6 +5626,26 @@ export interface components {
             claimedUntil?: components["schemas"]["Instant"];
             dueAt?: components["schemas"]["Instant"];
         };
+        /** @description A message as a peek shows it, without its state. Either `body`, or `bodyBase64` with its `contentType`. */
+        RestoredMessage: {
+            /** @description The message has this id again. */
+            id: string;
+            /** @description Any JSON. */
+            body?: unknown;
+            bodyBase64?: string;
+            contentType?: string;
+            priority?: components["schemas"]["Priority"];
+            group?: components["schemas"]["MessageGroup"];
+            attributes?: components["schemas"]["MessageAttributes"];
+            enqueuedAt?: components["schemas"]["Instant"];
+            expiresAt?: components["schemas"]["Instant"];
+            dueAt?: components["schemas"]["Instant"];
+            deliveries?: number;
+            deadLetter?: components["schemas"]["DeadLetter"];
+        };
+        RestoreMessagesRequest: {
+            messages: components["schemas"]["RestoredMessage"][];
+        };
         RedriveRequest: {
             to: components["schemas"]["Name"];
         };
@@ -6860,6 +6917,8 @@ export interface components {
         QueueName: components["schemas"]["Name"];
         /** @description Delete it with the messages in it. */
         Force: boolean;
+        /** @description Only messages that are not due yet. */
+        OnlyDelayed: boolean;
         /**
          * @description The `id` of the message, as its push, a peek or its delivery shows it; not a `messageId`.
          * @example 5kqMlSJvT0uJqC1rVw0Yzg
@@ -13417,6 +13476,80 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    restoreMessages: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["Namespace"];
+            };
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example orders
+                 */
+                name: components["parameters"]["QueueName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "messages": [
+                 *         {
+                 *           "id": "5kqMlSJvT0uJqC1rVw0Yzg",
+                 *           "body": {
+                 *             "order": 4711
+                 *           },
+                 *           "deliveries": 2
+                 *         }
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["RestoreMessagesRequest"];
+            };
+        };
+        responses: {
+            /** @description All messages are in the queue, or had been brought back before. */
+            200: {
+                headers: {
+                    "Trace-Id": components["headers"]["TraceId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "items": [
+                     *         {
+                     *           "id": "5kqMlSJvT0uJqC1rVw0Yzg",
+                     *           "status": 201
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["PushedMessages"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            406: components["responses"]["NotAcceptable"];
+            413: components["responses"]["TooLarge"];
+            414: components["responses"]["UriTooLong"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["Invalid"];
+            429: components["responses"]["TooMany"];
+            431: components["responses"]["HeadersTooLarge"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     watchQueue: {
         parameters: {
             query?: {
@@ -13473,6 +13606,8 @@ export interface operations {
                  *     is large.
                  */
                 pageToken?: components["parameters"]["PageToken"];
+                /** @description Only messages that are not due yet. */
+                delayed?: components["parameters"]["OnlyDelayed"];
             };
             header?: {
                 /**

@@ -1,6 +1,7 @@
 /** `/v1/queues`: what operators do to queues, in the words of the contract. */
 import { InvalidError, PosternError } from '../../errors.js';
 import type { Coordination } from '../../recipes/coordination.js';
+import { restoreMessages } from '../../recipes/queue/push/restore.js';
 import { purge, redrive } from '../../recipes/queue/admin/empty.js';
 import { deleteQueue, pauseQueue } from '../../recipes/queue/admin/manage.js';
 import { findMessage, removeMessage, type Search, type Wanted } from '../../recipes/queue/admin/one-message.js';
@@ -9,14 +10,14 @@ import type { Queue } from '../../recipes/queue/queue.js';
 import type { Queues } from '../../recipes/queue/queues.js';
 import type { components } from '../contract/contract.js';
 import type { Answer, Exchange, Routes } from '../frame/exchange.js';
-import { cursorOf, pageTokenOfCursor, showPeeked } from './queue-words.js';
+import { checkBody, cursorOf, pageTokenOfCursor, restoredOf, showPeeked, showPushed } from './queue-words.js';
 import type { Building } from './shared/serving.js';
 import { namespaceOf } from './shared/subject.js';
 
 type Schemas = components['schemas'];
 
-export function queueAdminRoutes({ context, recipes }: Building): Routes {
-  const routes = new QueueAdminRoutes(context, recipes.queue.queues);
+export function queueAdminRoutes({ context, recipes, config }: Building): Routes {
+  const routes = new QueueAdminRoutes(context, recipes.queue.queues, config.maxMessageBytes);
   return {
     deleteQueue: (exchange) => routes.remove(exchange),
     pauseQueue: (exchange) => routes.pause(exchange, true),
@@ -25,16 +26,20 @@ export function queueAdminRoutes({ context, recipes }: Building): Routes {
     removeMessage: (exchange) => routes.removeMessage(exchange),
     purgeQueue: (exchange) => routes.purge(exchange),
     redriveQueue: (exchange) => routes.redrive(exchange),
+    restoreMessages: (exchange) => routes.restore(exchange),
   };
 }
 
 class QueueAdminRoutes {
   readonly #context: Coordination;
   readonly #queues: Queues;
+  readonly #maxMessageBytes: number;
 
-  constructor(context: Coordination, queues: Queues) {
+  /** @param maxMessageBytes the largest body of one message */
+  constructor(context: Coordination, queues: Queues, maxMessageBytes: number) {
     this.#context = context;
     this.#queues = queues;
+    this.#maxMessageBytes = maxMessageBytes;
   }
 
   async remove(exchange: Exchange): Promise<Answer> {
@@ -82,6 +87,16 @@ class QueueAdminRoutes {
     await this.#queues.expect(namespace, to, exchange.deadline);
     const { count, claimed, complete } = await redrive(queue, to, exchange);
     const body: Schemas['RedrivenQueue'] = { redriven: count, claimed, complete };
+    return { status: 200, body };
+  }
+
+  async restore(exchange: Exchange): Promise<Answer> {
+    const namespace = await namespaceOf(exchange, this.#context.leases, 'admin');
+    const { messages } = exchange.body as Schemas['RestoreMessagesRequest'];
+    const restored = messages.map(restoredOf);
+    for (const [i, { body }] of restored.entries()) checkBody(`messages[${i}].body`, body, this.#maxMessageBytes);
+    const pushed = await restoreMessages(this.#queues, { namespace, name: nameOf(exchange) }, restored, exchange);
+    const body: Schemas['PushedMessages'] = { items: pushed.map(showPushed) };
     return { status: 200, body };
   }
 

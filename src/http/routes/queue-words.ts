@@ -1,9 +1,11 @@
 /** Queues and messages in the words of the contract. */
-import { InvalidError } from '../../errors.js';
+import { InvalidError, PosternError } from '../../errors.js';
 import type { Delivered } from '../../recipes/queue/claim/demand.js';
 import type { DeadLetterNote, StoredMessage } from '../../recipes/queue/message.js';
 import type { PeekCursor, PeekedMessage } from '../../recipes/queue/admin/peek.js';
 import type { QueueView } from '../../recipes/queue/admin/view.js';
+import type { Pushed } from '../../recipes/queue/push/push.js';
+import type { RestoredMessage } from '../../recipes/queue/push/restore.js';
 import { instant } from '../../time.js';
 import type { components } from '../contract/contract.js';
 
@@ -74,6 +76,52 @@ function showNote({ queue, cause, reason, priority, deliveries, enqueuedAt }: De
     ...(deliveries === undefined ? {} : { deliveries }),
     ...(enqueuedAt === undefined ? {} : { enqueuedAt: instant(enqueuedAt) }),
   };
+}
+
+export function showPushed({ id, duplicate }: Pushed): Schemas['PushedMessage'] {
+  return { id, status: duplicate ? 200 : 201 };
+}
+
+/** The reverse of what a peek shows. @throws InvalidError unless there is one body, and of bytes their type */
+export function restoredOf(
+  { id, body, bodyBase64, contentType, priority, group, attributes, ...rest }: Schemas['RestoredMessage'],
+  index: number,
+): RestoredMessage {
+  if ((body === undefined) === (bodyBase64 === undefined))
+    throw new InvalidError(`messages[${index}].body`, body, 'given, or bodyBase64 in its place');
+  if ((bodyBase64 === undefined) !== (contentType === undefined))
+    throw new InvalidError(`messages[${index}].contentType`, contentType, 'given with bodyBase64, and only then');
+  return {
+    id,
+    body: bodyBase64 === undefined ? Buffer.from(JSON.stringify(body)) : Buffer.from(bodyBase64, 'base64'),
+    contentType,
+    priority,
+    group,
+    attributes,
+    enqueuedAt: epochOf(rest.enqueuedAt),
+    dueAt: epochOf(rest.dueAt),
+    expiresAt: epochOf(rest.expiresAt),
+    deliveries: rest.deliveries,
+    deadLetter: rest.deadLetter && noteOf(rest.deadLetter),
+  };
+}
+
+function noteOf({ queue, cause, reason, priority, deliveries, enqueuedAt }: Schemas['DeadLetter']): DeadLetterNote {
+  return { queue, cause, reason, priority, deliveries, enqueuedAt: epochOf(enqueuedAt) };
+}
+
+function epochOf(instant: string | undefined): number | undefined {
+  return instant === undefined ? undefined : Date.parse(instant);
+}
+
+/** @throws PosternError `too-large` */
+export function checkBody(field: string, { length: bytes }: Buffer, maxBytes: number): void {
+  if (bytes <= maxBytes) return;
+  throw new PosternError(
+    'too-large',
+    `${field} has ${bytes} bytes; a message has at most ${maxBytes}. Nothing was pushed.`,
+    { members: { maxBytes, bytes } },
+  );
 }
 
 export function pageTokenOfCursor(cursor: PeekCursor): string {

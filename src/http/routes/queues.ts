@@ -5,7 +5,7 @@ import type { Coordination } from '../../recipes/coordination.js';
 import { attemptOf, type Attempt } from '../../recipes/marks.js';
 import { configureQueue } from '../../recipes/queue/admin/manage.js';
 import { checkClaimMs, claimWithLease, consume, type Consumed } from '../../recipes/queue/claim/consume.js';
-import { peekMessages } from '../../recipes/queue/admin/peek.js';
+import { BEFORE_DELAYED, peekMessages } from '../../recipes/queue/admin/peek.js';
 import { pushMessages, type NewMessage, type Pushed } from '../../recipes/queue/push/push.js';
 import type { Queue } from '../../recipes/queue/queue.js';
 import { DEDUP_WINDOW_MS, type QueueConfig } from '../../recipes/queue/config.js';
@@ -24,7 +24,16 @@ import type { RawBody } from '../frame/body.js';
 import type { components } from '../contract/contract.js';
 import type { Answer, EventStream, Exchange, Routes } from '../frame/exchange.js';
 import { problemOf } from '../frame/problem.js';
-import { cursorOf, pageTokenOfCursor, showClaimed, showMessage, showPeeked, showQueue } from './queue-words.js';
+import {
+  checkBody,
+  cursorOf,
+  pageTokenOfCursor,
+  showClaimed,
+  showMessage,
+  showPeeked,
+  showPushed,
+  showQueue,
+} from './queue-words.js';
 import { claimFromQueues, nothingFound } from './many-queues.js';
 import { newLeaseOf } from './shared/one-call.js';
 import type { Building } from './shared/serving.js';
@@ -52,6 +61,12 @@ export function queueRoutes({ watchables, context, recipes, config }: Building):
     releaseMessages: (exchange) => routes.giveBack(exchange),
     extendClaims: (exchange) => routes.prolong(exchange),
   };
+}
+
+interface Peeked {
+  limit?: number;
+  pageToken?: string;
+  delayed?: boolean;
 }
 
 class QueueRoutes {
@@ -189,8 +204,9 @@ class QueueRoutes {
   async peek(exchange: Exchange): Promise<Answer> {
     const namespace = await namespaceOf(exchange, this.#context.leases);
     const name = nameOf(exchange);
-    const { limit = 100, pageToken } = exchange.query as { limit?: number; pageToken?: string };
-    const after = pageToken === undefined ? undefined : cursorOf(pageToken);
+    const { limit = 100, pageToken, delayed } = exchange.query as Peeked;
+    const start = delayed === true ? BEFORE_DELAYED : undefined;
+    const after = pageToken === undefined ? start : cursorOf(pageToken);
     const queue = { namespace, name };
     const page = await peekMessages(this.#context, this.#queues, queue, { limit, after }, exchange.deadline);
     if (page === undefined) throw noSuchQueue(name, namespace);
@@ -287,13 +303,8 @@ class QueueRoutes {
   }
 
   #bodyOf(field: string, body: Buffer): Buffer {
-    const maxBytes = this.#maxMessageBytes;
-    if (body.length <= maxBytes) return body;
-    throw new PosternError(
-      'too-large',
-      `${field} has ${body.length} bytes; a message has at most ${maxBytes}. Nothing was pushed.`,
-      { members: { maxBytes, bytes: body.length } },
-    );
+    checkBody(field, body, this.#maxMessageBytes);
+    return body;
   }
 
   /**
@@ -370,10 +381,6 @@ function attemptsOf(
   const { id, fingerprint } = attemptOf(['push', principal.id], idempotencyKey, what());
   let count = 0;
   return () => ({ id: `${id}/${count++}`, fingerprint });
-}
-
-function showPushed({ id, duplicate }: Pushed): Schemas['PushedMessage'] {
-  return { id, status: duplicate ? 200 : 201 };
 }
 
 /** @param granted of a lease that was made in the same request */

@@ -102,6 +102,12 @@ function actsOnQueues(messageId: string): Record<string, Act> {
       body: { to: 'full' },
       says: { name: 'dead', to: 'full' },
     },
+    restoreMessages: {
+      method: 'POST',
+      path: '/v1/queues/full/restore',
+      body: { messages: [{ id: 'x', body: 1 }] },
+      says: { kind: 'queue', name: 'full' },
+    },
     pauseQueue: { method: 'POST', path: '/v1/queues/full/pause', says: { kind: 'queue', name: 'full' } },
     resumeQueue: { method: 'POST', path: '/v1/queues/full/resume', says: { kind: 'queue', name: 'full' } },
     purgeQueue: { method: 'POST', path: '/v1/queues/full/purge', says: { kind: 'queue', name: 'full' } },

@@ -36,6 +36,9 @@ const PEEK_AT_ONCE = 100;
 /** Where a page of messages ends: the last one of it. */
 export type PeekCursor = MessagePlace | { delayed: string };
 
+/** Behind it there are only messages that are not due yet. */
+export const BEFORE_DELAYED: PeekCursor = { delayed: '' };
+
 /** The messages in the order in which they would be delivered, and then those that are not due; nothing is taken. */
 export async function peekMessages(
   context: Coordination,

@@ -12,7 +12,7 @@ import { InvalidError } from '../../../errors.js';
 import type { Awaited } from '../../../time.js';
 import type { Attempt } from '../../marks.js';
 import { afterRefusal, makeMark, markPath, readMarks, type Marked } from './dedup.js';
-import { encodeMessage, newMessageId } from '../message.js';
+import { encodeMessage, newMessageId, type MessageHeader } from '../message.js';
 import type { Arrival, Push } from './pending.js';
 import type { Queue } from '../queue.js';
 import type { QueueConfig } from '../config.js';
@@ -85,7 +85,7 @@ export async function pushMessages(
 }
 
 /** The messages of a request, and what is answered when all of them are pushed. */
-interface Arranged {
+export interface Arranged {
   pushed: Pushed[];
   entries: PushedArrival[];
 }
@@ -124,19 +124,23 @@ function arrange(
     }
     entries.push(entry);
   }
-  checkTransaction(
-    sum(
-      entries.map(
-        ({ arrival }) =>
-          bytesOf({ type: 'create', path: paths.data, data: arrival.data }) + bytesOfAll(arrival.conditions),
-      ),
-    ),
-  );
+  checkSize(paths, entries);
   return { pushed, entries };
 }
 
+/** @throws PosternError `too-large` where these do not fit into one transaction */
+export function checkSize({ data: path }: Queue['paths'], entries: readonly PushedArrival[]): void {
+  checkTransaction(
+    sum(
+      entries.map(
+        ({ arrival }) => bytesOf({ type: 'create', path, data: arrival.data }) + bytesOfAll(arrival.conditions),
+      ),
+    ),
+  );
+}
+
 /** When a message is due, where it is delayed, and when it expires, if it does; epoch ms on the ensemble's clock. */
-interface Times {
+export interface Times {
   dueAt: number | undefined;
   expiresAt: number | undefined;
 }
@@ -162,30 +166,44 @@ function timesOf(
   };
 }
 
-async function pushTo(
-  queue: Queue,
-  messages: readonly NewMessage[],
-  { deadline, requester }: Awaited,
-): Promise<Pushed[]> {
+async function pushTo(queue: Queue, messages: readonly NewMessage[], awaited: Awaited): Promise<Pushed[]> {
+  const { deadline } = awaited;
   const { pushed, entries } = arrange(queue, messages, await queue.ensembleNow(deadline));
-  let open = entries;
-  /** @param known by the ids that they were given here, those of the messages that they repeat */
-  const leaveOut = (known: ReadonlyMap<string, string>): void => {
-    for (const [i, item] of pushed.entries()) {
-      const id = known.get(item.id);
-      if (id !== undefined) pushed[i] = { id, duplicate: true };
-    }
-    open = open.filter(({ id }) => !known.has(id));
-  };
   try {
-    await queue.depth.admit(open.length, deadline);
+    await queue.depth.admit(entries.length, deadline);
   } catch (error) {
     // What only repeats a push that filled the queue is not refused: it takes no room.
-    const known = await knownAlready(queue, open, deadline);
+    const known = await knownAlready(queue, entries, deadline);
     if (known.size === 0) throw error;
-    leaveOut(known);
+    const open = withoutKnown({ pushed, entries }, known);
     if (open.length > 0) await queue.depth.admit(open.length, deadline);
+    return pushArranged(queue, { pushed, entries: open }, awaited);
   }
+  return pushArranged(queue, { pushed, entries }, awaited);
+}
+
+/**
+ * Those that are still to be pushed; of the others it is noted in `pushed` which messages they repeat.
+ * @param known by the ids that they were given here, those of the messages that they repeat
+ */
+function withoutKnown({ pushed, entries }: Arranged, known: ReadonlyMap<string, string>): PushedArrival[] {
+  for (const [i, item] of pushed.entries()) {
+    const id = known.get(item.id);
+    if (id !== undefined) pushed[i] = { id, duplicate: true };
+  }
+  return entries.filter(({ id }) => !known.has(id));
+}
+
+/**
+ * Sends them, whatever the queue's `maxDepth`.
+ * @returns what is answered
+ */
+export async function pushArranged(
+  queue: Queue,
+  { pushed, entries }: Arranged,
+  { deadline, requester }: Awaited,
+): Promise<Pushed[]> {
+  let open = entries;
   if (open.length === 0) return pushed;
   const push: Push = {
     arrivals: open.map(({ arrival }) => arrival),
@@ -204,7 +222,7 @@ async function pushTo(
       }
       // It was this very push, in a transaction whose reply was lost: all of it is there.
       if (marked.some(({ id }) => known.get(id) === id)) open = [];
-      else leaveOut(known);
+      else open = withoutKnown({ pushed, entries: open }, known);
       return open.map(({ arrival }) => arrival);
     },
   };
@@ -243,13 +261,16 @@ function markedOf(entries: readonly PushedArrival[]): MarkedArrival[] {
 }
 
 /** A message of a request on its way. */
-class PushedArrival {
+export class PushedArrival {
   readonly arrival: Arrival;
   readonly guards: readonly MultiOperation[];
   marked: Marked | undefined;
 
+  /** @param message `kept` is what it has from an earlier life in a queue; @param id of this push of it */
   constructor(
-    message: NewMessage,
+    message: Pick<NewMessage, 'body' | 'contentType' | 'group' | 'attributes' | 'guards'> & {
+      kept?: Pick<MessageHeader, 'i' | 'e' | 'n' | 'x'>;
+    },
     readonly id: string,
     priority: number,
     { dueAt, expiresAt }: Times,
@@ -261,6 +282,7 @@ class PushedArrival {
       g: message.group,
       p: dueAt === undefined ? undefined : priority,
       u: dueAt === undefined ? undefined : expiresAt,
+      ...message.kept,
     };
     this.guards = message.guards ?? [];
     const data = encodeMessage({ header, body: message.body });

@@ -1,0 +1,188 @@
+/**
+ * What an import does for each record: creates what is missing, passes over what is so already, and replaces what
+ * differs only if that was asked for. Records that stand together are written together.
+ */
+import { isDeepStrictEqual } from 'node:util';
+import { type Postern, type Schemas } from '../../client/index.js';
+import { UsageError } from '../exit.js';
+import type { Output } from '../output.js';
+import { batchesOf, BATCH_BYTES, changesOf, entryOf, writeBatch } from '../plain/config-changes.js';
+import { ifThere } from './export.js';
+import type { BackupRecord, Item, RecordKind } from './format.js';
+
+/** How many records came to which end. */
+export interface Tally {
+  created: number;
+  replaced: number;
+  same: number;
+  /** It is there, and another one. */
+  kept: number;
+}
+
+type End = keyof Tally;
+type Named = { name: string };
+
+/** Records that are taken together: read in one request, sent in one, or asked for at once. */
+const AT_ONCE: Readonly<Record<RecordKind, number>> = {
+  config: 64,
+  counter: 16,
+  pool: 16,
+  queue: 1,
+  message: 100,
+  schedule: 16,
+};
+
+export class Restorer {
+  readonly tally: Tally = { created: 0, replaced: 0, same: 0, kept: 0 };
+  readonly #postern: Postern;
+  readonly #overwrite: boolean;
+  readonly #isDry: boolean;
+  readonly #output: Output;
+  #batch: BackupRecord[] = [];
+  #bytes = 0;
+
+  constructor(postern: Postern, { overwrite, isDry }: { overwrite: boolean; isDry: boolean }, output: Output) {
+    this.#postern = postern;
+    this.#overwrite = overwrite;
+    this.#isDry = isDry;
+    this.#output = output;
+  }
+
+  /** Writes it, or keeps it until those that stand with it have come. */
+  async take(record: BackupRecord): Promise<void> {
+    const bytes = Buffer.byteLength(JSON.stringify(record.item));
+    const [first] = this.#batch;
+    const together =
+      first !== undefined &&
+      first.kind === record.kind &&
+      first.item['queue'] === record.item['queue'] &&
+      this.#batch.length < AT_ONCE[record.kind] &&
+      this.#bytes + bytes <= BATCH_BYTES;
+    if (!together) await this.finish();
+    this.#batch.push(record);
+    this.#bytes += bytes;
+  }
+
+  /** Writes what was kept. */
+  async finish(): Promise<void> {
+    const batch = this.#batch;
+    this.#batch = [];
+    this.#bytes = 0;
+    const [first] = batch;
+    if (first === undefined) return;
+    if (first.kind === 'config') return this.#config(batch);
+    if (first.kind === 'message') return this.#messages(batch);
+    const one = {
+      counter: (item: Item) => this.#counter(item),
+      pool: (item: Item) => this.#pool(item),
+      queue: (item: Item) => this.#queue(item),
+      schedule: (item: Item) => this.#schedule(item),
+    }[first.kind];
+    await Promise.all(
+      batch.map(async ({ kind, item, line }) => {
+        if (typeof item['name'] !== 'string') throw new UsageError(`line ${line} has no "name" that is a text`);
+        this.#tell(kind, item['name'], await one(item));
+      }),
+    );
+  }
+
+  async #config(batch: readonly BackupRecord[]): Promise<void> {
+    const entries = batch.map(({ item, line }) => {
+      const entry = entryOf(item);
+      if (typeof entry === 'string') throw new UsageError(`line ${line} ${entry}`);
+      return entry;
+    });
+    const changes = await changesOf(this.#postern, entries);
+    const wanted = changes.filter(({ action }) => action === 'create' || this.#overwrite);
+    for (const some of this.#isDry ? [] : batchesOf(wanted)) await writeBatch(this.#postern, some, undefined);
+    for (const { action, operation } of changes) {
+      const replaced = this.#overwrite ? 'replaced' : 'kept';
+      this.#tell('config', operation.put, action === 'create' ? 'created' : replaced);
+    }
+    this.tally.same += entries.length - changes.length;
+  }
+
+  async #messages(batch: readonly BackupRecord[]): Promise<void> {
+    const { item, line } = batch[0] as BackupRecord;
+    const { queue: name } = item;
+    if (typeof name !== 'string') throw new UsageError(`line ${line} has no "queue" that is a text`);
+    if (this.#isDry) {
+      this.tally.created += batch.length;
+      return;
+    }
+    const messages = batch.map(({ item: { queue: _, ...message } }) => message as Schemas['RestoredMessage']);
+    const { body } = await this.#postern.request('POST /v1/queues/{name}/restore', {
+      path: { name },
+      body: { messages },
+    });
+    const created = body.items.filter(({ status }) => status === 201).length;
+    this.tally.created += created;
+    this.tally.same += batch.length - created;
+    const count = this.tally.created + this.tally.same;
+    this.#output.tell('restored', `queue ${name}: ${created} messages`, { queue: name, created, line, count });
+  }
+
+  /** Conditional on what was read. What is not there is 0. */
+  async #counter(item: Item): Promise<End> {
+    const { name, value } = item as Named & { value: number };
+    const path = { name };
+    const found = await ifThere(this.#postern.request('GET /v1/counters/{name}', { path }));
+    const expected = found?.value ?? 0;
+    if (expected === value && value !== 0) return 'same';
+    if (expected !== 0 && !this.#overwrite) return 'kept';
+    if (!this.#isDry) await this.#postern.request('PUT /v1/counters/{name}', { path, body: { value, expected } });
+    return expected === value ? 'same' : expected === 0 ? 'created' : 'replaced';
+  }
+
+  async #pool(item: Item): Promise<End> {
+    const { name, ...body } = item as Named & Schemas['PutPoolRequest'];
+    const path = { name };
+    const found = await ifThere(this.#postern.request('GET /v1/pools/{name}', { path }));
+    const { of, members, quarantineMs } = found ?? {};
+    return this.#settle(found && { of, members, quarantineMs }, body, () =>
+      this.#postern.request('PUT /v1/pools/{name}', { path, body }),
+    );
+  }
+
+  /** Paused before its messages come. One that is paused here stays so: somebody has a reason for it. */
+  async #queue(item: Item): Promise<End> {
+    const { name, config, paused } = item as Named & { config: Schemas['QueueConfig']; paused: boolean };
+    const path = { name };
+    const found = await ifThere(this.#postern.request('GET /v1/queues/{name}', { path }));
+    const end = await this.#settle(found?.config, config, () =>
+      this.#postern.request('PUT /v1/queues/{name}', { path, body: config }),
+    );
+    if (paused && !this.#isDry && found?.paused !== true && end !== 'kept')
+      await this.#postern.request('POST /v1/queues/{name}/pause', { path });
+    return end;
+  }
+
+  async #schedule(item: Item): Promise<End> {
+    const { name, ...body } = item as Named & Schemas['PutScheduleRequest'];
+    const path = { name };
+    const found = await ifThere(this.#postern.request('GET /v1/schedules/{name}', { path }));
+    const { cron, timeZone, to, misfire, paused } = found ?? {};
+    return this.#settle(found && { cron, timeZone, to, misfire, paused }, body, () =>
+      this.#postern.request('PUT /v1/schedules/{name}', { path, body }),
+    );
+  }
+
+  /** @param found as it would have been exported */
+  async #settle(found: Item | undefined, wanted: Item, write: () => Promise<unknown>): Promise<End> {
+    if (found !== undefined && isDeepStrictEqual(defined(found), defined(wanted))) return 'same';
+    if (found !== undefined && !this.#overwrite) return 'kept';
+    if (!this.#isDry) await write();
+    return found === undefined ? 'created' : 'replaced';
+  }
+
+  #tell(kind: RecordKind, name: string, end: End): void {
+    this.tally[end] += 1;
+    if (end === 'same') return;
+    const details = { action: end, kind, name, ...(this.#isDry && { dryRun: true }) };
+    this.#output.result(details, () => `${this.#isDry && end !== 'kept' ? 'would be ' : ''}${end} ${kind} ${name}`);
+  }
+}
+
+function defined(item: Item): Item {
+  return JSON.parse(JSON.stringify(item)) as Item;
+}

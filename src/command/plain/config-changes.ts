@@ -1,0 +1,139 @@
+/**
+ * What has to be written so that keys have the values that were exported: for `config import` and `import`. Every write
+ * is conditional on what was read, so nothing that somebody else wrote meanwhile is written over.
+ */
+import { isDeepStrictEqual } from 'node:util';
+import { PosternError, type Postern, type Schemas, type WriteOptions } from '../../client/index.js';
+
+type Found = Schemas['ReadConfigItem'];
+type Put = Schemas['ConfigOperation'] & { put: string; contentType: string };
+
+export interface Entry {
+  key: string;
+  contentType: string;
+  /** As the contract has it: JSON, or bytes in base64. */
+  content: { value: unknown } | { valueBase64: string };
+}
+
+export interface Change {
+  action: 'create' | 'replace';
+  operation: Put;
+  /** Of the operation as JSON. */
+  bytes: number;
+}
+
+const READ_AT_ONCE = 64;
+const WRITTEN_AT_ONCE = 100;
+/** Of the operations in one request: half of what a gateway reads unless set otherwise. */
+export const BATCH_BYTES = 512 * 1024;
+
+/** @returns the JSON object in the line, or what is wrong with it */
+export function objectIn(line: string): Readonly<Record<string, unknown>> | string {
+  let parsed: unknown;
+  let isExact = true;
+  try {
+    parsed = JSON.parse(line, (_, part: unknown) => {
+      // From there on numbers are written with an exponent, and are no integers of anybody.
+      if (Number.isInteger(part) && !Number.isSafeInteger(part) && Math.abs(part as number) < 1e21) isExact = false;
+      return part;
+    });
+  } catch {
+    return 'is not JSON';
+  }
+  if (!isExact) return 'has an integer that would not be kept as it is; give such a value as "valueBase64"';
+  if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) return 'is not a JSON object';
+  return parsed as Readonly<Record<string, unknown>>;
+}
+
+/** @returns what is wrong with it, if something is */
+export function entryOf({ key, value, valueBase64, contentType }: Readonly<Record<string, unknown>>): Entry | string {
+  if (typeof key !== 'string') return 'has no "key" that is a text';
+  if (contentType !== undefined && typeof contentType !== 'string') return 'has a "contentType" that is not a text';
+  if ((value === undefined) === (valueBase64 === undefined)) return 'must have one of "value" and "valueBase64"';
+  if (valueBase64 === undefined) return { key, contentType: contentType ?? 'application/json', content: { value } };
+  if (typeof valueBase64 !== 'string' || !/^[A-Za-z0-9+/]*={0,2}$/.test(valueBase64))
+    return 'has a "valueBase64" that is not base64';
+  return { key, contentType: contentType ?? 'application/octet-stream', content: { valueBase64 } };
+}
+
+/** @returns nothing for keys that have their value already */
+export async function changesOf(postern: Postern, entries: readonly Entry[]): Promise<Change[]> {
+  const found = await readAll(
+    postern,
+    entries.map(({ key }) => key),
+  );
+  return entries.flatMap((entry) => changeOf(entry, found.get(entry.key)) ?? []);
+}
+
+async function readAll(postern: Postern, keys: readonly string[]): Promise<Map<string, Found>> {
+  const found = new Map<string, Found>();
+  for (let at = 0; at < keys.length; at += READ_AT_ONCE)
+    for (const item of await readSome(postern, keys.slice(at, at + READ_AT_ONCE))) found.set(item.key, item);
+  return found;
+}
+
+/** In halves, if all of it is more than one answer may have. */
+async function readSome(postern: Postern, keys: string[]): Promise<Found[]> {
+  try {
+    const { body } = await postern.request('POST /v1/config/read', { body: { keys } });
+    return (body as Schemas['ReadConfig']).items;
+  } catch (error) {
+    if (!(error instanceof PosternError && error.code === 'too-large') || keys.length === 1) throw error;
+    const half = Math.ceil(keys.length / 2);
+    return [...(await readSome(postern, keys.slice(0, half))), ...(await readSome(postern, keys.slice(half)))];
+  }
+}
+
+/** @returns undefined if the key has this value already */
+function changeOf({ key, contentType, content }: Entry, found: Found | undefined): Change | undefined {
+  const exists = found?.exists === true;
+  if (exists && found.contentType === contentType && isSame(content, found)) return undefined;
+  const condition = exists ? { ifMatch: found.etag as string } : { ifAbsent: true };
+  const operation: Put = { put: key, contentType, ...content, ...condition };
+  return { action: exists ? 'replace' : 'create', operation, bytes: Buffer.byteLength(JSON.stringify(operation)) };
+}
+
+function isSame(content: Entry['content'], found: Found): boolean {
+  if ('value' in content) return found.valueBase64 === undefined && isDeepStrictEqual(content.value, found.value);
+  return found.valueBase64 !== undefined && bytesOf(content.valueBase64).equals(bytesOf(found.valueBase64));
+}
+
+function bytesOf(base64: string): Buffer {
+  return Buffer.from(base64, 'base64');
+}
+
+export function batchesOf(changes: readonly Change[]): Change[][] {
+  const batches: Change[][] = [];
+  let bytes = Infinity;
+  for (const change of changes) {
+    const last = batches.at(-1);
+    bytes += change.bytes;
+    if (last !== undefined && last.length < WRITTEN_AT_ONCE && bytes <= BATCH_BYTES) last.push(change);
+    else {
+      batches.push([change]);
+      bytes = change.bytes;
+    }
+  }
+  return batches;
+}
+
+/** A large value goes as it is: in base64 it might be more than a gateway reads. */
+export async function writeBatch(
+  postern: Postern,
+  batch: readonly Change[],
+  guard: WriteOptions['guard'],
+): Promise<void> {
+  const guarded = guard && { guard };
+  const [first] = batch;
+  if (batch.length > 1 || first === undefined || first.bytes <= BATCH_BYTES) {
+    await postern.config.write(
+      batch.map(({ operation }) => operation),
+      guarded,
+    );
+    return;
+  }
+  const { put, contentType, value, valueBase64, ifMatch, ifAbsent } = first.operation;
+  const content = valueBase64 === undefined ? Buffer.from(JSON.stringify(value)) : bytesOf(valueBase64);
+  const condition = ifMatch === undefined ? { ifAbsent: ifAbsent === true } : { ifMatch: `"${ifMatch}"` };
+  await postern.config.put(put, content, { contentType, ...condition, ...guarded });
+}

@@ -1,0 +1,208 @@
+/** `postern export` and `import`: what a namespace keeps survives the loss of the whole ensemble. */
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { configure, peek, pop, push } from '../recipes/queue/client.js';
+import { startPair, startReplica, type Replica } from '../support/start-gateway.js';
+import { startZooKeeper } from '../support/start-zookeeper.js';
+import { LONG_MS, runCommand, type Options } from './run-command.js';
+
+type Line = Record<string, unknown> & { kind: string };
+
+const MANY = 450;
+
+async function output(url: string, words: readonly string[], options: Options = {}): Promise<string> {
+  const run = runCommand(words, { url, ...options });
+  expect(await run.code(), run.stderr).toBe(0);
+  return run.stdout;
+}
+
+function linesOf(backup: string): Line[] {
+  return backup
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Line);
+}
+
+/** What must be the same after an import: an ETag is of one ensemble, and the checksum is of the ETags too. */
+function itemsOf(backup: string): Line[] {
+  return linesOf(backup)
+    .slice(1, -1)
+    .map(({ etag: _, ...item }) => item as Line);
+}
+
+function saved(backup: string): string {
+  const file = join(mkdtempSync(join(tmpdir(), 'postern-backup-')), 'backup.jsonl');
+  writeFileSync(file, backup);
+  return file;
+}
+
+/** Something of each kind. */
+async function fill(replica: Replica): Promise<void> {
+  await replica.expect(201, 'PUT', '/v1/config/app/json', { body: { deep: [1, 'ä\u2028'] } });
+  await replica.expect(200, 'POST', '/v1/config', {
+    body: { operations: [{ put: 'app/bytes', valueBase64: '/w==', contentType: 'image/x' }] },
+  });
+  await replica.expect(200, 'POST', '/v1/counters/visits/add', { body: { by: 42 } });
+  await replica.expect(200, 'POST', '/v1/counters/below/add', { body: { by: -7 } });
+  const members = [
+    { id: 'a', labels: ['fast'], data: { port: 1 } },
+    { id: 'b', drain: true },
+  ];
+  await replica.expect(201, 'PUT', '/v1/pools/gpus', { body: { members, quarantineMs: 1_000 } });
+  await replica.expect(201, 'PUT', '/v1/pools/slots', { body: { of: 3 } });
+  const nightly = { cron: '0 3 * * *', timeZone: 'Europe/Berlin', to: { queue: 'jobs', body: [1] }, misfire: 'once' };
+  await replica.expect(201, 'PUT', '/v1/schedules/nightly', { body: nightly });
+  await configure(replica, 'ranked', { order: 'priority', maxDeliveries: 1, deadLetterQueue: 'ranked.dead' });
+  await push(replica, 'ranked', [
+    { body: 'late', priority: 900 },
+    { body: 'soon', priority: 1, attributes: { of: 'x' } },
+    { body: 'poison', priority: 0 },
+  ]);
+  const lease = await replica.createLease({ ttlMs: 60_000 });
+  const claimed = async (queue: string): Promise<string> => {
+    const { items } = (await replica.expect(200, 'POST', `/v1/queues/${queue}/claim`, lease)) as {
+      items: { claimId: string }[];
+    };
+    return items[0]?.claimId ?? '';
+  };
+  const nack = { claimIds: [await claimed('ranked')], reason: 'broken' };
+  await replica.expect(200, 'POST', '/v1/queues/ranked/nack', { ...lease, body: nack });
+  await configure(replica, 'grouped', { order: 'grouped' });
+  await push(
+    replica,
+    'grouped',
+    ['a', 'b', 'a'].map((group, body) => ({ body, group })),
+  );
+  await claimed('grouped');
+  await configure(replica, 'timed', { maxDepth: 4, dedupWindowMs: 0 });
+  await push(replica, 'timed', [{ body: 1, delayMs: 3_600_000 }, { body: 2, expiresInMs: 7_200_000 }, { body: 3 }]);
+  await replica.expect(201, 'POST', '/v1/queues/timed/messages/raw', {
+    body: 'as it is',
+    headers: { 'content-type': 'text/x' },
+  });
+  await replica.expect(204, 'POST', '/v1/queues/timed/pause');
+  await push(
+    replica,
+    'many',
+    Array.from({ length: MANY }, (_, body) => ({ body, attributes: { long: 'x'.repeat(50) } })),
+  );
+}
+
+describe('postern import', { timeout: 3 * LONG_MS }, () => {
+  it('brings everything back after the loss of the ensemble, once, also when it was interrupted', async () => {
+    let backup: string;
+    {
+      await using lost = await startZooKeeper();
+      await using replica = await startReplica({ zookeeper: lost.connectString });
+      await fill(replica);
+      backup = await output(replica.url, ['export']);
+    } // its data are deleted
+    const kinds = new Set(itemsOf(backup).map(({ kind }) => kind));
+    expect([...kinds]).toEqual(['config', 'counter', 'pool', 'queue', 'message', 'schedule']);
+    expect(itemsOf(backup).filter(({ kind }) => kind === 'message')).toHaveLength(MANY + 10);
+    expect(itemsOf(backup)).toContainEqual(
+      expect.objectContaining({
+        body: 'poison',
+        deadLetter: expect.objectContaining({ queue: 'ranked', reason: 'broken', priority: 0 }) as object,
+      }),
+    );
+
+    await using zookeeper = await startZooKeeper();
+    await using replica = await startReplica({ zookeeper: zookeeper.connectString });
+    expect(itemsOf(await output(replica.url, ['export']))).toEqual([]);
+    const file = saved(backup);
+    await output(replica.url, ['import', file, '--dry-run']);
+    expect(itemsOf(await output(replica.url, ['export']))).toEqual([]);
+
+    const half = runCommand(['import'], { url: replica.url, stdin: backup.slice(0, Math.floor(backup.length / 2)) });
+    expect(await half.code()).toBe(64);
+    expect(half.stderr).toMatch(/line \d+/);
+    const killed = runCommand(['import', file], { url: replica.url });
+    await killed.untilSays(/restored|queue \w+: \d+ messages/);
+    killed.child.kill('SIGKILL');
+    await killed.ended;
+    const summary = await output(replica.url, ['import', file, '--json']);
+    expect(JSON.parse(summary.trim().split('\n').at(-1) ?? '')).toMatchObject({
+      event: 'imported',
+      replaced: 0,
+      kept: 0,
+    });
+    expect(itemsOf(await output(replica.url, ['export']))).toEqual(itemsOf(backup));
+
+    // What somebody has taken since does not come back, and what was changed is kept.
+    expect(await pop(replica, 'many', { max: 5 })).toHaveLength(5);
+    await replica.expect(200, 'POST', '/v1/counters/visits/add', { body: { by: 1 } });
+    const again = await output(replica.url, ['import', file, '--json']);
+    expect(JSON.parse(again.trim().split('\n').at(-1) ?? '')).toMatchObject({ created: 0, replaced: 0, kept: 1 });
+    expect(await replica.expect(200, 'GET', '/v1/queues/many')).toMatchObject({ depth: MANY - 5 });
+    expect(await replica.expect(200, 'GET', '/v1/counters/visits')).toMatchObject({ value: 43 });
+    await output(replica.url, ['import', file, '--overwrite', '--kinds', 'counters']);
+    expect(await replica.expect(200, 'GET', '/v1/counters/visits')).toMatchObject({ value: 42 });
+  });
+
+  it('refuses a file that was cut off or changed, and writes nothing of it', async () => {
+    await using pair = await startPair();
+    await pair.a.expect(200, 'POST', '/v1/counters/visits/add', { body: { by: 42 } });
+    const backup = await output(pair.a.url, ['export']);
+    const cut = `${backup.trim().split('\n').slice(0, -1).join('\n')}\n`;
+    for (const bad of [
+      cut,
+      backup.replace('42', '43'),
+      `${backup}${backup}`,
+      backup.replace('postern-export', 'x'),
+      '',
+    ]) {
+      const run = runCommand(['import', saved(bad), '--overwrite'], { url: pair.a.url });
+      expect(await run.code(), run.stderr).toBe(64);
+    }
+    expect(await pair.a.expect(200, 'GET', '/v1/counters/visits')).toMatchObject({ value: 42 });
+  });
+});
+
+describe('postern export', { timeout: 3 * LONG_MS }, () => {
+  it('prints of each item a state that there was, while others write', async () => {
+    await using pair = await startPair();
+    const write = (value: number): Promise<unknown> =>
+      pair.b.expect(200, 'POST', '/v1/config', {
+        body: { operations: ['one', 'other'].map((put) => ({ put, value })) },
+      });
+    await write(0);
+    await push(
+      pair.a,
+      'work',
+      Array.from({ length: 300 }, (_, body) => ({ body })),
+    );
+    await push(pair.a, 'work', [{ body: 'due soon', delayMs: 1 }]);
+    const run = runCommand(['export'], { url: pair.a.url });
+    let over = false;
+    void run.ended.then(() => (over = true));
+    let last = 0;
+    do {
+      last += 1;
+      await write(last);
+      await pair.b.expect(200, 'POST', '/v1/counters/visits/add', { body: { by: 1 } });
+      await push(pair.b, 'work', [{ body: 'new' }]);
+    } while (!over);
+    expect(await run.code(), run.stderr).toBe(0);
+    const items = itemsOf(run.stdout);
+    const [one, other] = items.filter(({ kind }) => kind === 'config');
+    expect(one?.['value']).toBe(other?.['value']);
+    expect(one?.['value']).toBeLessThanOrEqual(last);
+    for (const { value } of items.filter(({ kind }) => kind === 'counter')) expect(value).toBeLessThanOrEqual(last);
+    const messages = items.filter(({ kind }) => kind === 'message');
+    const bodies = messages.map(({ body }) => body).filter((body) => body !== 'new');
+    expect(bodies.filter((body) => body !== 'due soon')).toEqual(Array.from({ length: 300 }, (_, body) => body));
+    expect(bodies).toContain('due soon');
+    expect(new Set(messages.map(({ id }) => id)).size).toBe(messages.length);
+    const left = await peek(pair.a, 'work');
+    expect(left.filter(({ state, deliveries }) => state === 'claimed' || deliveries > 0)).toEqual([]);
+  });
+
+  it('refuses kinds that there are not', async () => {
+    const run = runCommand(['export', '--kinds', 'config,locks']);
+    expect(await run.code()).toBe(64);
+    expect(run.stderr).toContain('--kinds has "locks"');
+  });
+});
