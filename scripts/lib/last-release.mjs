@@ -113,7 +113,7 @@ async function hasSamePackages(folder) {
   return here === there;
 }
 
-/** @param {string} root @returns {Promise<string>} what is installed there, without the version of the project itself */
+/** @param {string} root @returns {Promise<string>} what is installed there, but for the project's own version */
 async function packagesOf(root) {
   const { packages } = JSON.parse(await readFile(join(root, 'package-lock.json'), 'utf8'));
   delete packages[''].version;

@@ -8,7 +8,7 @@
  */
 import { env } from 'node:process';
 import { test } from 'vitest';
-import { Crowd } from '../histories/crowd.js';
+import { Crowd } from '../histories/workloads/crowd.js';
 import { SCHEDULE_SETTINGS } from '../histories/workloads/schedule.js';
 import { workloads } from '../histories/workloads/index.js';
 import { passed } from '../support/eventually.js';

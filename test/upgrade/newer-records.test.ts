@@ -1,6 +1,6 @@
 /**
- * Records with a field or a value that this release does not know: requests are told so by name, nothing is written, and
- * housekeeping leaves what belongs to them alone (protocol C47).
+ * Records with a field or a value that this release does not know: requests are told so by name, nothing is written,
+ * and housekeeping leaves what belongs to them alone (protocol C47).
  */
 import { afterAll, beforeAll, describe, expect, it, test } from 'vitest';
 import { Sweep } from '../../src/recipes/housekeeping/sweep.js';
@@ -13,7 +13,8 @@ import { startReplica, type Replica } from '../support/start-gateway.js';
 import { freshRoot, sharedZooKeeper } from '../support/start-zookeeper.js';
 import { TestControl } from '../support/zookeeper/sessions.js';
 
-type Json = Record<string, any>; // eslint-disable-line @typescript-eslint/no-explicit-any -- what a newer release writes
+// eslint-disable-next-line @typescript-eslint/no-explicit-any -- what a newer release writes
+type Json = Record<string, any>;
 type Call = readonly [method: 'GET' | 'PUT' | 'POST' | 'DELETE', path: string, body?: Json];
 
 const LEASED = /\/(acquire|release|claim|start)$/;
@@ -220,7 +221,7 @@ describe.each(KINDS)('$what, written by a newer release', ({ what, made, record,
     for (const call of asked) {
       const [method, asks, body] = call;
       const reply = await ask(replica, lease, body === undefined ? [method, named(asks)] : [method, named(asks), body]);
-      expect(reply.body, call.join(' ')).toMatchObject({
+      expect(reply.body, `${call[0]} ${call[1]}`).toMatchObject({
         status: 503,
         code: 'zookeeper-unavailable',
         outcome: 'not-applied',
@@ -275,11 +276,9 @@ test('housekeeping removes the contents of no pool while it cannot read one (C47
 test('what is known is given back; what is not is shown shortened', () => {
   const known = { order: ['fifo', 'lifo'], size: true } as const;
   expect(expectKnown('it', { order: 'fifo', size: 3 }, known)).toEqual({ order: 'fifo', size: 3 });
-  expect(() => expectKnown('it', { order: 'x'.repeat(99), size: 3 } as object, known)).toThrow(
-    `order "${'x'.repeat(20)}`,
-  );
+  expect(() => expectKnown('it', { order: 'x'.repeat(99), size: 3 }, known)).toThrow(`order "${'x'.repeat(20)}`);
   expect(() => expectKnown('it', JSON.parse('{"constructor": 1}') as object, known)).toThrow(NewerRecordError);
-  expect(ifKnown(() => expectKnown('it', { size: 3, order: 'other' } as object, known))).toBeUndefined();
+  expect(ifKnown(() => expectKnown('it', { size: 3, order: 'other' }, known))).toBeUndefined();
   const fault = new Error('another');
   expect(() =>
     ifKnown(() => {

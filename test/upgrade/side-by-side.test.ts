@@ -1,7 +1,7 @@
 /**
  * The last release beside this checkout, under one root: clients of every kind ask replicas of both while these are
- * upgraded and rolled back in turn, and the history of every object is judged; what one has begun the other goes on with;
- * and what the older cannot read it refuses by name.
+ * upgraded and rolled back in turn, and the history of every object is judged; what one has begun the other goes on
+ * with; and what the older cannot read it refuses by name.
  *
  * `HISTORY_KINDS=pool,lock` does only what these do; `FAULT_SEED` repeats the choices.
  */
@@ -9,7 +9,7 @@ import { env } from 'node:process';
 import { describe, expect, it } from 'vitest';
 // @ts-expect-error -- plain JavaScript without declarations
 import { provideLastRelease, ShortHistoryError } from '../../scripts/lib/last-release.mjs';
-import { Crowd } from '../histories/crowd.js';
+import { Crowd } from '../histories/workloads/crowd.js';
 import { workloads } from '../histories/workloads/index.js';
 import { eventually } from '../support/eventually.js';
 import type { Client, Held, LeaseHandle } from '../support/http/client.js';

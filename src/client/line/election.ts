@@ -82,7 +82,8 @@ export class Election {
 
   /**
    * Leads, again and again: each round of the loop is a term. When the loop goes on the term is resigned if it is not
-   * over, and the program stands again, behind all others with this preference or more; when the loop is left it resigns.
+   * over, and the program stands again, behind all others with this preference or more; when the loop is left it
+   * resigns.
    */
   async *terms(options: Omit<CampaignOptions, 'waitMs'> = {}): AsyncGenerator<Term, void> {
     while (!options.signal?.aborted) {

@@ -1,4 +1,4 @@
-/** Who takes jobs from a queue, or from several: as many at once as it does, and claimed under the lease of its client. */
+/** Takes jobs from a queue, or from several: as many at once as it does, and claimed under the lease of its client. */
 import { randomUUID } from 'node:crypto';
 import { pause } from '../lease/clock.js';
 import type { Context } from '../context.js';

@@ -4520,7 +4520,7 @@ export interface components {
             /** @description The same as for the leader. */
             value: unknown;
             /** @description What the candidate gave as `preference`; 0 for external candidates. */
-            preference: number;
+            preference?: number;
             /** @description 0 is the leader, 1 the next to lead. */
             position: number;
             /** @description Since when it has been leading, or has been a candidate. */
@@ -4973,6 +4973,38 @@ export interface components {
             holdId: string;
             fencingToken: components["schemas"]["FencingToken"];
             alreadyHeld: boolean;
+        };
+        PeekedMessageList: {
+            items: components["schemas"]["PeekedMessage"][];
+            nextPageToken?: string;
+        };
+        PeekedMessage: components["schemas"]["Message"] & {
+            /** @enum {string} */
+            state: "available" | "claimed" | "delayed" | "expired";
+            /** @description The `leaseId` of the lease that has claimed it. */
+            claimedBy?: string;
+            claimedUntil?: components["schemas"]["Instant"];
+            dueAt?: components["schemas"]["Instant"];
+        };
+        /** @description A message as a peek shows it, without its state. Either `body`, or `bodyBase64` with its `contentType`. */
+        RestoredMessage: {
+            /** @description The message has this id again. */
+            id: string;
+            /** @description Any JSON. */
+            body?: unknown;
+            bodyBase64?: string;
+            contentType?: string;
+            priority?: components["schemas"]["Priority"];
+            group?: components["schemas"]["MessageGroup"];
+            attributes?: components["schemas"]["MessageAttributes"];
+            enqueuedAt?: components["schemas"]["Instant"];
+            expiresAt?: components["schemas"]["Instant"];
+            dueAt?: components["schemas"]["Instant"];
+            deliveries?: number;
+            deadLetter?: components["schemas"]["DeadLetter"];
+        };
+        RestoreMessagesRequest: {
+            messages: components["schemas"]["RestoredMessage"][];
         };
         NotReadyProblem: components["schemas"]["Problem"] & {
             /** @constant */
@@ -5613,38 +5645,6 @@ export interface components {
              */
             gone?: true;
             claimedUntil?: components["schemas"]["Instant"];
-        };
-        PeekedMessageList: {
-            items: components["schemas"]["PeekedMessage"][];
-            nextPageToken?: string;
-        };
-        PeekedMessage: components["schemas"]["Message"] & {
-            /** @enum {string} */
-            state: "available" | "claimed" | "delayed" | "expired";
-            /** @description The `leaseId` of the lease that has claimed it. */
-            claimedBy?: string;
-            claimedUntil?: components["schemas"]["Instant"];
-            dueAt?: components["schemas"]["Instant"];
-        };
-        /** @description A message as a peek shows it, without its state. Either `body`, or `bodyBase64` with its `contentType`. */
-        RestoredMessage: {
-            /** @description The message has this id again. */
-            id: string;
-            /** @description Any JSON. */
-            body?: unknown;
-            bodyBase64?: string;
-            contentType?: string;
-            priority?: components["schemas"]["Priority"];
-            group?: components["schemas"]["MessageGroup"];
-            attributes?: components["schemas"]["MessageAttributes"];
-            enqueuedAt?: components["schemas"]["Instant"];
-            expiresAt?: components["schemas"]["Instant"];
-            dueAt?: components["schemas"]["Instant"];
-            deliveries?: number;
-            deadLetter?: components["schemas"]["DeadLetter"];
-        };
-        RestoreMessagesRequest: {
-            messages: components["schemas"]["RestoredMessage"][];
         };
         RedriveRequest: {
             to: components["schemas"]["Name"];

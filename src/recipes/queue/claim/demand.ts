@@ -1,6 +1,7 @@
 /**
- * One request for messages while it waits in its replica. Waiting costs ZooKeeper nothing. It may wait at several queues
- * at once: the first of them that has something takes it for this request, and the others leave it alone meanwhile.
+ * One request for messages while it waits in its replica. Waiting costs ZooKeeper nothing. It may wait at several
+ * queues at once: the first of them that has something takes it for this request, and the others leave it alone
+ * meanwhile.
  *
  *   waiting ──messages assigned──▶ taking ──taken──▶ answered
  *      ▲  │                          │

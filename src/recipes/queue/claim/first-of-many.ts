@@ -3,18 +3,18 @@
  *
  * 1. _Look_ at the queues in the given order, without waiting, and claim from the first that has something, as a claim
  *    from that queue alone does. Each look sees what was pushed before the request.
- * 2. _Wait_, if all were empty, with one demand (`demand.ts`) that stands in the line of each queue, and costs ZooKeeper
- *    nothing. The first queue that has something takes it for the demand, which the others pass over meanwhile; so no
- *    claim is made twice for one request, and a message wakes only whom it is for. If that comes to nothing, all of them
- *    may serve it again. A queue that does not exist yet is watched for, and joins.
+ * 2. _Wait_, if all were empty, with one demand (`demand.ts`) that stands in the line of each queue, and costs
+ *    ZooKeeper nothing. The first queue that has something takes it for the demand, which the others pass over
+ *    meanwhile; so no claim is made twice for one request, and a message wakes only whom it is for. If that comes to
+ *    nothing, all of them may serve it again. A queue that does not exist yet is watched for, and joins.
  *
  * If one of the queues is deleted meanwhile, both begin anew with what its name stands for then.
  *
  * All messages of one answer are from one queue. Only a repeated request may find claims in several, when two that
  * waited at the same time were served by different ones.
  *
- * Crash points: those of a claim from one queue. Before the transaction nothing is claimed anywhere; after it the claims
- * end with the lease, or are found in whichever queue they are when the client repeats its `requestId`.
+ * Crash points: those of a claim from one queue. Before the transaction nothing is claimed anywhere; after it the
+ * claims end with the lease, or are found in whichever queue they are when the client repeats its `requestId`.
  */
 import { setMaxListeners } from 'node:events';
 import { callerUntil, type Caller } from '../../../time.js';

@@ -1,9 +1,9 @@
 /** Clients of one kind that ask any of some replicas, and what they were told, judged. */
-import { passed } from '../support/eventually.js';
-import type { Client } from '../support/http/client.js';
-import { History, NotApplied, now } from './history.js';
-import { UNDECIDED } from './linearizable.js';
-import { encodeOperation, type Workload } from './workload.js';
+import { passed } from '../../support/eventually.js';
+import type { Client } from '../../support/http/client.js';
+import { History, NotApplied, now } from '../history.js';
+import { UNDECIDED } from '../linearizable.js';
+import { encodeOperation, type Workload } from '../workload.js';
 
 const OBJECTS = 2;
 /** Between two operations of a client, so that a history stays short while replicas start. */

@@ -1,7 +1,7 @@
 /** Messages of a backup that are brought back into a queue (protocol C97). */
 import { expect, test } from 'vitest';
-import { startPair, type Replica } from '../../../support/start-gateway.js';
-import { configure, peek, pop, push } from '../client.js';
+import { startPair, type Replica } from '../../support/start-gateway.js';
+import { configure, peek, pop, push } from './client.js';
 
 const HOUR_MS = 3_600_000;
 const inMs = (ms: number): string => new Date(Date.now() + ms).toISOString();
