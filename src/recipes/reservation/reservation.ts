@@ -58,8 +58,6 @@ export interface Standing {
   /** Epoch ms on the ensemble's clock. */
   since: number;
   until: number;
-  /** Of which request to stand: a request whose answer was lost knows its own by it. */
-  attempt?: string | undefined;
 }
 
 export type StandingRecord = ReservationRecord & { standing: Standing };
@@ -85,7 +83,7 @@ const KNOWN_RESERVATION: KnownFields<ReservationRecord> = {
   condemned: true,
   standing: true,
 };
-const KNOWN_STANDING: KnownFields<Standing> = { path: true, czxid: true, since: true, until: true, attempt: true };
+const KNOWN_STANDING: KnownFields<Standing> = { path: true, czxid: true, since: true, until: true };
 
 /**
  * @returns undefined for what is none of ours
@@ -107,12 +105,15 @@ function parse(data: Buffer): ReservationRecord | undefined {
   }
 }
 
-/** The data of its place in line, once it stands; also where somebody has written over them. */
-export function placeOf(id: string, record: StandingRecord): Buffer {
+/**
+ * The data of its place in line, once it stands; also where somebody has written over them.
+ * @param attempt whoever's answer is lost knows by it what it wrote
+ */
+export function placeOf(id: string, record: StandingRecord, attempt = newAttempt()): Buffer {
   const { leaseId, principal, owner, reason, requestId, standing } = record;
   return encodeRecord({
     state: 'granted',
-    attempt: newAttempt(),
+    attempt,
     leaseId,
     principal,
     label: owner,

@@ -82,7 +82,7 @@ interface Wanted {
   lease: Lease;
   /** Of the record. */
   version: number;
-  /** Once it was asked to stand: in which words, and at which version. */
+  /** Once it was asked to stand: by which attempt, as its place tells, and at which version. */
   asked?: { readonly attempt: string; readonly at: number };
 }
 
@@ -285,8 +285,7 @@ class Reserving {
     const path = `${layout.line('lock', namespace, name)}/${holdNodeName(decodeHoldId(granted.holdId) as Hold)}`;
     const place = { path, czxid: granted.fencingToken };
     const clock = await preciseClock(this.#context, hardDeadline);
-    const [since, until] = [Math.round(clock.now()), Math.ceil(clock.latest() + forMs)];
-    const standing = { ...place, since, until, attempt: newAttempt() };
+    const standing = { ...place, since: Math.round(clock.now()), until: Math.ceil(clock.latest() + forMs) };
     const zk = control.writingFor(requester).until(hardDeadline);
     const stood = await persisting('the reservation', hardDeadline, () => this.#write(zk, wanted, standing));
     if (stood === undefined) return undefined;
@@ -312,23 +311,29 @@ class Reserving {
     if (isStanding(record)) {
       if (record.standing.czxid !== standing.czxid) return undefined;
       // An earlier try of this write has done it; or a repeated request, whose client may have been told of it.
-      return this.#isUntold(wanted, record, version) ? { record, version } : 'stood-before';
+      return this.#isUntold(wanted, place, version) ? { record, version } : 'stood-before';
     }
     if (decodeRecord(place.data)?.state === 'waiting') return undefined;
-    wanted.asked = { attempt: standing.attempt as string, at: version };
+    const asked = (wanted.asked = { attempt: wanted.asked?.attempt ?? newAttempt(), at: version });
     const { leaseToken: _, condemned: __, ...rest } = record;
     const stands: StandingRecord = { ...rest, standing };
     const writing = zk.multi([
       { type: 'setData', path: this.#path, data: encodeReservation(stands), version },
-      { type: 'setData', path: standing.path, data: placeOf(this.#id, stands), version: place.stat.version },
+      {
+        type: 'setData',
+        path: standing.path,
+        data: placeOf(this.#id, stands, asked.attempt),
+        version: place.stat.version,
+      },
     ]);
     const written = await unless(writing, 'NO_NODE', 'BAD_VERSION');
     return written === undefined ? AGAIN : { record: stands, version: version + 1 };
   }
 
   /** Whether `wanted` was made to stand here, and no repeated request has been there since. */
-  #isUntold({ asked }: Pick<Wanted, 'asked'>, { standing }: StandingRecord, version: number): boolean {
-    const isOwn = asked !== undefined && standing.attempt === asked.attempt && version === asked.at + 1;
+  #isUntold({ asked }: Pick<Wanted, 'asked'>, place: NodeData | undefined, version: number): boolean {
+    const attempt = place === undefined ? undefined : decodeRecord(place.data)?.attempt;
+    const isOwn = asked !== undefined && attempt === asked.attempt && version === asked.at + 1;
     return isOwn || this.#request.isAnonymous;
   }
 
@@ -361,8 +366,9 @@ class Reserving {
     if (node === undefined || record?.leaseId !== lease.leaseId || record.condemned === true) return true;
     if (isStanding(record)) {
       // It has become one after all, and nobody was told of it.
-      if (this.#isUntold(wanted, record, node.stat.version))
-        await freeAt(zk, this.#path, record.standing, node.stat.version);
+      const { version: now } = node.stat;
+      const place = await zk.find(record.standing.path);
+      if (this.#isUntold(wanted, place, now)) await freeAt(zk, this.#path, record.standing, now);
       return true;
     }
     const condemned = encodeReservation({ ...record, condemned: true });
