@@ -66,6 +66,7 @@ export class FencingFloor {
   readonly #options: FencingFloorOptions;
   readonly #directory: string;
   #own: Own | undefined;
+  #settling: Promise<void> | undefined;
   #refused: PosternError | undefined;
 
   constructor(options: FencingFloorOptions) {
@@ -91,10 +92,12 @@ export class FencingFloor {
    * @throws NoReplyError
    */
   async settle(deadline: number): Promise<void> {
-    if (this.#own !== undefined) {
-      if (this.#refused !== undefined) throw this.#refused;
-      return;
-    }
+    if (this.#own === undefined)
+      return (this.#settling ??= this.#settle(deadline).finally(() => (this.#settling = undefined)));
+    if (this.#refused !== undefined) throw this.#refused;
+  }
+
+  async #settle(deadline: number): Promise<void> {
     const { above } = this.#options;
     const zk = this.#options.control.until(deadline);
     for (;;) {

@@ -42,7 +42,10 @@ export interface OneCall<T> extends Asked {
   readonly work: (lease: Lease) => Promise<T>;
   /** Whether the caller has nothing under the lease after this result. */
   readonly isInVain: (result: T) => boolean;
-  /** Whether the lease ends when the client was gone before the result was there. */
+  /**
+   * Whether the lease ends when the client was gone before the result was there. Where what was done stays for the
+   * repetition it does not, and lapses.
+   */
   readonly endsWhenGone: boolean;
   /** What leaves marks behind is released on the lease's session before that ends. */
   readonly releaseFirst?: ReleaseFirst;

@@ -8,7 +8,7 @@
  *   connecting ─▶ connected ⇄ suspended (same session, watches re-armed) ─▶ expired ─▶ connecting (watches reset)
  */
 import type { NameList } from '../page.js';
-import { fullJitter, type Requester } from '../time.js';
+import { fullJitter, pause, SECOND, type Requester } from '../time.js';
 import { ByteBudget } from './byte-budget.js';
 import type { BoundClient } from './bound.js';
 import { DEFAULT_REQUEST_TIMEOUT_MS, ZooKeeperClient, type Ensemble } from './client.js';
@@ -134,6 +134,11 @@ export class ControlSession extends ZooKeeperClient {
     this.#onRefused = listener;
   }
 
+  /** What was written before this transaction is numbered with an earlier floor (`connection/zxids.ts`). */
+  get numberedFrom(): number {
+    return this.ensemble.zxids?.first ?? 0;
+  }
+
   /** The newest transaction that this session has heard of, as numbered here. */
   get lastZxid(): number {
     const { lastZxid } = this.#connection;
@@ -221,7 +226,8 @@ export class ControlSession extends ZooKeeperClient {
     try {
       if ((await this.#admission?.(session.until(deadline))) === false || attempt !== this.#admissions) return;
     } catch (error) {
-      // Another connection to the same session, or another session, tries again.
+      // Another connection to the same session, or another session, tries again: in a while, if a server refused it.
+      if (connection.connected) await pause(SECOND);
       if (attempt === this.#admissions && connection.connected) connection.socket?.destroy(error as Error);
       return;
     }

@@ -164,7 +164,6 @@ describe.each(Object.entries(cases))('%s', (_, which) => {
 /** Those that may wait, and what they wait with. */
 const waiting: Record<string, { which: Case; more: Body }> = {
   claim: { which: claim, more: { waitMs: 50_000 } },
-  enter: { which: enter, more: { size: 2, waitMs: 50_000 } },
 };
 
 describe.each(Object.entries(waiting))('a waiting %s', (_, { which, more }) => {

@@ -27,19 +27,23 @@ const WRITTEN_AT_ONCE = 100;
 /** Of the operations in one request: half of what a gateway reads unless set otherwise. */
 export const BATCH_BYTES = 512 * 1024;
 
+const TEXT = /"(?:[^"\\]|\\.)*"/g;
+const NUMBER = /-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/g;
+const INTEGER = /^-?[0-9]+$/;
+
 /** @returns the JSON object in the line, or what is wrong with it */
 export function objectIn(line: string): Readonly<Record<string, unknown>> | string {
   let parsed: unknown;
-  let isExact = true;
   try {
-    parsed = JSON.parse(line, (_, part: unknown) => {
-      // From there on numbers are written with an exponent, and are no integers of anybody.
-      if (Number.isInteger(part) && !Number.isSafeInteger(part) && Math.abs(part as number) < 1e21) isExact = false;
-      return part;
-    });
+    parsed = JSON.parse(line);
   } catch {
     return 'is not JSON';
   }
+  const numbers = line.replace(TEXT, '""').match(NUMBER) ?? [];
+  // As the gateway has it: what is written back in the same digits is kept.
+  const isExact = numbers.every(
+    (text) => !INTEGER.test(text) || Number.isSafeInteger(Number(text)) || String(Number(text)) === text,
+  );
   if (!isExact) return 'has an integer that would not be kept as it is; give such a value as "valueBase64"';
   if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) return 'is not a JSON object';
   return parsed as Readonly<Record<string, unknown>>;

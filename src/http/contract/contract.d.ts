@@ -1934,8 +1934,8 @@ export interface paths {
          *     the answer (also a 202) carries `leaseToken`. A `requestId` is required here, random and with at least 22
          *     characters (422 otherwise, with `minLength`): repeated by the same principal while the lease lives, the request
          *     finds the same lease and member. A repeated request with another `lease.label` is refused with 409 `conflict`. If
-         *     it is refused, or the answer does not arrive and the member has not entered, the lease that it made ends, unless a
-         *     repeated request has found it. A member that has entered stays for the repeated request, until its TTL has passed.
+         *     it is refused, the lease that it made ends, unless a repeated request has found it. A member whose answer does not
+         *     arrive stays for the repeated request, until the TTL has passed.
          *     Scope: `use` on double-barriers, and for this form also on leases.
          */
         post: operations["enterDoubleBarrier"];
@@ -2165,8 +2165,8 @@ export interface paths {
          *     the answer carries `leaseToken`. A `requestId` is required here, random and with at least 22 characters (422
          *     otherwise, with `minLength`): repeated by the same principal while the lease lives, the request finds the same
          *     lease and membership. A repeated request with another `lease.label` is refused with 409 `conflict`. If the join is
-         *     refused, or its answer does not arrive, the lease that it made ends, unless a repeated request has found it; one
-         *     that an earlier try made lapses with its TTL. Scope: `use` on groups, and for this form also on leases.
+         *     refused, the lease that it made ends, unless a repeated request has found it. A member whose answer does not arrive
+         *     stays for the repeated request, until the TTL has passed. Scope: `use` on groups, and for this form also on leases.
          */
         put: operations["joinGroup"];
         post?: never;
@@ -5512,7 +5512,7 @@ export interface components {
             [key: string]: string;
         };
         NewMessage: {
-            /** @description Any JSON. Numbers are doubles; an integer beyond 9007199254740991 is refused, so send it as a string, or push bytes. */
+            /** @description Any JSON. Numbers are doubles; an integer beyond 9007199254740991 that would be kept as another one is refused, so send it as a string, or push bytes. */
             body: unknown;
             priority?: components["schemas"]["Priority"];
             group?: components["schemas"]["MessageGroup"];

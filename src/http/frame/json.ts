@@ -117,7 +117,8 @@ class Scanner {
     const text = this.#text.slice(start, this.#at);
     const number = Number(text);
     if (!Number.isFinite(number)) this.#fail('the number is too large', start);
-    if (/^-?[0-9]+$/.test(text) && !Number.isSafeInteger(number))
+    // What is written back in the same digits is kept: so JavaScript writes 1e20.
+    if (/^-?[0-9]+$/.test(text) && !Number.isSafeInteger(number) && String(number) !== text)
       this.#fail(
         `the integer is beyond ${Number.MAX_SAFE_INTEGER} and would not be kept as it is; values of your own can be sent as strings`,
         start,

@@ -7,6 +7,7 @@ import { LruMap } from '../../lru-map.js';
 import { unless } from '../../zookeeper/errors.js';
 import type { ControlSession } from '../../zookeeper/control-session.js';
 import type { NodeData, Stat } from '../../zookeeper/operations.js';
+import { ifKnown } from '../known-record.js';
 import { decodeNode, etagOf, type ConfigValue } from './entry.js';
 
 /** A key without its bytes. */
@@ -58,9 +59,10 @@ export class KeySummaries {
   }
 
   #learn(path: string, key: string, node: NodeData): KeySummary | undefined {
-    const { value, czxid, version } = decodeNode(node);
+    // What a newer release has written is passed over: nobody else's stream ends for it.
+    const value = ifKnown(() => decodeNode(node))?.value;
     const summary = value === undefined ? undefined : summaryOf(key, value);
-    this.#known.set(path, { etag: etagOf(czxid, version), summary });
+    this.#known.set(path, { etag: etagOf(node.stat.czxid, node.stat.version), summary });
     return summary;
   }
 }

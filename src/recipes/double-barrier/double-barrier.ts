@@ -47,9 +47,9 @@
  *     answer then is of unknown outcome.
  * 12. A leaves before it has entered: its node goes, and it has nobody to wait for. `ready` comes between the look and
  *     the deletion: A was in the round, finds so by looking again behind the deletion, and waits.
- * 13. A enters in one request with its lease, and its answer does not arrive (protocol C14). It has not entered: its
- *     lease ends, and it counts no more. It has entered: lease and member stay for the repetition, until the TTL has
- *     passed; an A that came back with another lease would wait for a round in which the others are already.
+ * 13. A enters in one request with its lease, and its answer does not arrive (protocol C14). Lease and member stay for
+ *     the repetition, until the TTL has passed, whether it has entered or not. If the lease ended meanwhile, an A that
+ *     came back with another one would find its own member in its way, or begin a round with it.
  */
 import { NotHolderError, PosternError } from '../../errors.js';
 import type { Lease } from '../../leases/lease.js';
@@ -126,8 +126,8 @@ export class DoubleBarriers {
   }
 
   /**
-   * As `enter`, with a lease that is made for it, or was by an earlier attempt of this request. Whoever has entered
-   * stays, whatever becomes of the answer (13).
+   * As `enter`, with a lease that is made for it, or was by an earlier attempt of this request. The member stays,
+   * whatever becomes of the answer (13).
    * @throws as `enter` and `withNewLease`
    */
   async enterWithLease(newLease: NewLease, passage: FirstPassage, size: number): Promise<WithLease<Passed>> {
@@ -139,9 +139,9 @@ export class DoubleBarriers {
       requester: passage.requester,
       work: (lease) => this.enter({ ...passage, lease }, size),
       isInVain: () => false,
-      endsWhenGone: true,
+      endsWhenGone: false,
     });
-    return made.result.done ? { ...made, undelivered: () => undefined } : made;
+    return { ...made, undelivered: () => undefined };
   }
 
   /** @throws NotHolderError when the member is another lease's, LeaseExpiredError, NoReplyError */

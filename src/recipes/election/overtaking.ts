@@ -49,8 +49,9 @@ export async function overtake(
     const { leaseId, holdId } = view;
     const { czxid, version } = node.stat;
     const path = `${directory}/${contender.name}`;
-    const overtaken = decodeRecord(node.data)?.attempt as string;
-    const data = encodeRevocation({ state: 'broken', kind: KIND, namespace, name, path, czxid, overtaken, preferred });
+    const { attempt: overtaken, candidate } = decodeRecord(node.data) ?? {};
+    const gone = { state: 'broken', kind: KIND, namespace, name, path, czxid } as const;
+    const data = encodeRevocation({ ...gone, overtaken, preferred, passed: candidate?.passed });
     const [tail] = await Promise.all([tailThere(zk, path), zk.ensure(layout.revocationsOf(leaseId))]);
     return [
       { type: 'delete', path, version },

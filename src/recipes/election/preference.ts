@@ -30,8 +30,9 @@
  *   the leader releases to one of them   its transaction and this one name the same node: one of them is done
  *
  * How often a candidate has made way its new place says, where its own campaign stands again, and the notice goes. The
- * campaign of one that did not wait at that moment cannot tell; but its lease has a notice of it until it ends, and
- * whoever wants to pass it counts these too. So neither a place's fate nor what a lease has to be told grows for ever.
+ * campaign of one that did not wait at that moment cannot tell; but its lease has a notice of it until it ends, with
+ * what its place said, and whoever wants to pass it counts these too. So neither a place's fate nor what a lease has
+ * to be told grows for ever.
  *
  * Candidates of other programs are not passed: they could not be told. Nor is the one that a transfer has named as the
  * next leader. Source: Kubernetes' coordinated leader election (`preferredHolder`).
@@ -112,8 +113,10 @@ async function successorOf({ layout }: Coordination, zk: BoundClient, { view }: 
 async function madeWayEnough({ layout }: Coordination, zk: BoundClient, { node, view }: Standing): Promise<boolean> {
   const { passed = 0 } = decodeRecord(node.data)?.candidate ?? {};
   const notices = await zk.children(layout.revocationsOf(view.leaseId));
-  const ofCandidacies = notices.filter((holdId) => decodeHoldId(holdId)?.prefix === 'latch-').length;
-  return passed + ofCandidacies >= PASSED_MAX;
+  const ofCandidacies = notices.filter((holdId) => decodeHoldId(holdId)?.prefix === 'latch-').slice(0, PASSED_MAX);
+  const nodes = await Promise.all(ofCandidacies.map((holdId) => zk.find(layout.revocation(view.leaseId, holdId))));
+  const before = nodes.map((node) => 1 + ((node && decodeRevocation(node.data).passed) ?? 0));
+  return before.reduce((sum, times) => sum + times, passed) >= PASSED_MAX;
 }
 
 interface Pass {

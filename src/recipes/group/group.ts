@@ -95,16 +95,17 @@ export interface FirstJoin extends Omit<Join, 'lease'> {
 }
 
 /**
- * As `joinGroup`, with a lease that is made for it, or was by an earlier attempt of this request.
+ * As `joinGroup`, with a lease that is made for it, or was by an earlier attempt of this request. The member stays for
+ * the repetition, whatever becomes of the answer: under another lease it would be in its own way.
  * @throws as `joinGroup` and `withNewLease`
  */
-export function joinGroupWithLease(
+export async function joinGroupWithLease(
   context: Coordination,
   memberships: Memberships,
   newLease: NewLease,
   { requestId, ...join }: FirstJoin,
 ): Promise<WithLease<Joined>> {
-  return withNewLease(context, {
+  const made = await withNewLease(context, {
     newLease,
     subject: ['group', join.name, join.member],
     requestId,
@@ -112,8 +113,9 @@ export function joinGroupWithLease(
     requester: join.requester,
     work: (lease) => joinGroup(context, memberships, { ...join, lease }),
     isInVain: () => false,
-    endsWhenGone: true,
+    endsWhenGone: false,
   });
+  return { ...made, undelivered: () => undefined };
 }
 
 export type Leave = Omit<Join, 'value'>;

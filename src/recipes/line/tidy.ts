@@ -19,6 +19,7 @@ import { baseName, nextSequence } from '../../zookeeper/paths.js';
 import type { Coordination } from '../coordination.js';
 import type { Chore, HousekeepingTiming } from '../housekeeping/housekeeping.js';
 import { IdleTimes, type Idle } from '../housekeeping/idle-times.js';
+import { unlessNewer } from '../known-record.js';
 import type { Sweep } from '../housekeeping/sweep.js';
 import { removeIfAbandoned } from './abandoned.js';
 import { sortLine } from './contender.js';
@@ -72,7 +73,8 @@ export class TidyLines implements Chore {
     const listing = await sweep.zk().list(directory);
     if (listing === undefined) return undefined;
     const line = sortLine(listing.children);
-    const rule = await readRule(sweep.zk(), kind, directory);
+    const rule = await readRule(sweep.zk(), kind, directory).catch(unlessNewer);
+    if (rule === undefined) return before; // who is admitted here only a replica of a newer release knows
     for (const contender of line.slice(0, rule.admitted(line))) {
       if (sweep.stopped) return before;
       await removeIfAbandoned(this.#context, directory, contender, sweep.deadline());

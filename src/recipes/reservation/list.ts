@@ -2,7 +2,7 @@
 import type { Page } from '../../page.js';
 import { readOfMany, type ReadNode } from '../../zookeeper/read-nodes.js';
 import type { Coordination } from '../coordination.js';
-import { decodeReservation, isStanding, type StandingRecord } from './reservation.js';
+import { decodeReservation, isStanding, reservedName, type StandingRecord } from './reservation.js';
 
 const RECORD_BYTES_MAX = 6 * 1024;
 
@@ -18,9 +18,10 @@ export async function listReservations(
   const ids = await zk.children(directory);
   const paths = ids.map((id) => `${directory}/${id}`);
   const shownOf = ({ data }: ReadNode): StandingRecord | undefined => {
+    const name = reservedName(data);
+    if (name === undefined || !name.startsWith(prefix) || !shows(name)) return undefined;
     const record = decodeReservation(data);
-    const isShown = record !== undefined && isStanding(record) && record.name.startsWith(prefix) && shows(record.name);
-    return isShown ? record : undefined;
+    return record !== undefined && isStanding(record) ? record : undefined;
   };
   const found = await readOfMany(zk, control.largeReads, paths, shownOf, RECORD_BYTES_MAX);
   const records = found.filter((record) => record !== undefined);

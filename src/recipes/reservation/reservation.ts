@@ -85,6 +85,12 @@ const KNOWN_RESERVATION: KnownFields<ReservationRecord> = {
 };
 const KNOWN_STANDING: KnownFields<Standing> = { path: true, czxid: true, since: true, until: true };
 
+/** Of which lock it is, whichever release has written it. @returns undefined for what is none of ours */
+export function reservedName(data: Buffer): string | undefined {
+  const name: unknown = parse(data)?.name;
+  return typeof name === 'string' ? name : undefined;
+}
+
 /**
  * @returns undefined for what is none of ours
  * @throws NewerRecordError

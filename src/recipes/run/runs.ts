@@ -203,6 +203,11 @@ export class Runs {
     if (!first.started) return first;
     const decided = await this.#change('the start of the run', ref, asked, async (found, write) => {
       if (found === undefined) return this.#make(ref, deadline);
+      if (found.mzxid < this.#context.control.numberedFrom) {
+        // The next token is made of this write, which lies above the floor (protocol C99).
+        await write(found.runs);
+        return AGAIN;
+      }
       const decision = decide(found);
       // Also where the attempt is the caller's already: a finish that was given up is refused then (protocol C35).
       if (decision.started) await write(decision.runs ?? found.runs, this.#lifeOf(lease));

@@ -17,6 +17,7 @@ import { fullJitter, MINUTE, pause } from '../../time.js';
 import { isTransient } from '../../zookeeper/errors.js';
 import type { Watch } from '../../zookeeper/watch.js';
 import type { Coordination } from '../coordination.js';
+import { NewerRecordError } from '../known-record.js';
 import type { TransactionDecisions } from './decisions.js';
 import { joinedPath, stateOf, type TransactionRef } from './record.js';
 
@@ -116,6 +117,7 @@ export class TransactionWatch {
       const look = await this.#decisions.decide(attended.ref, performance.now() + REQUEST_MS);
       if (look === undefined || stateOf(look) !== 'open') return this.forget(attended.ref);
     } catch (error) {
+      if (error instanceof NewerRecordError) return this.forget(attended.ref); // a replica of that release decides it
       if (!isTransient(error)) this.#onFault(error);
     }
     attended.failures += 1;
@@ -131,6 +133,7 @@ export class TransactionWatch {
         }
         failures = 0;
       } catch (error) {
+        if (error instanceof NewerRecordError) return this.forget(attended.ref);
         if (!isTransient(error)) this.#onFault(error);
         failures += 1;
         await pause(fullJitter(failures, RETRY_BASE_MS, RETRY_CAP_MS), this.#stop.signal);

@@ -32,6 +32,11 @@ export class Zxids {
     this.#earlier = steps.slice(0, -1).reverse();
   }
 
+  /** The number of the first transaction of the present floor; 0 if there is no floor. */
+  get first(): number {
+    return this.#floor === 0 ? 0 : this.#from + this.#floor;
+  }
+
   /**
    * @param zxid as the ensemble has it; 0 and -1 stand for none
    * @throws ProtocolError if the number cannot be told exactly any more

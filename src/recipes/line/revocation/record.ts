@@ -23,9 +23,11 @@ export interface RevocationRecord {
    * Of a candidacy that waited, and made way for another (`election/transfer.ts`): the attempt that wrote its node
    * last.
    */
-  overtaken?: string;
+  overtaken?: string | undefined;
   /** It made way for one that is preferred more (`election/preference.ts`). */
   preferred?: true | undefined;
+  /** How often it had made way before, as its node said. */
+  passed?: number | undefined;
 }
 
 /** A revocation as its lease is told of it. */
