@@ -8,7 +8,7 @@ import { curlLine } from '../../../src/http/pages/docs/curl.js';
 import { send } from '../client.js';
 import { startFrame, type Frame } from '../harness.js';
 
-const PAGE_BYTES_MAX = 140_000;
+const PAGE_BYTES_MAX = 180_000;
 const NO_CLOSING_TAG = ['meta', 'link', 'br', 'input'];
 const api = openApi();
 const TAGS = api.document.tags.map(({ name }) => slugOf(name));
