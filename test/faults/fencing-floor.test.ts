@@ -8,7 +8,7 @@ import { eventually } from '../support/eventually.js';
 import { Client } from '../support/http/client.js';
 import { runLog } from '../support/run-log.js';
 import { startCuttable } from '../support/scene.js';
-import { startReplica } from '../support/start-gateway.js';
+import { startReplica, type Replica } from '../support/start-gateway.js';
 import { freshRoot, sharedZooKeeper, startZooKeeper } from '../support/start-zookeeper.js';
 import { scaled } from '../support/timing.js';
 import { TestControl } from '../support/zookeeper/sessions.js';
@@ -89,6 +89,17 @@ test('in a new ensemble every token is higher than the highest of the lost one',
   expect((await second.call('POST', '/v1/locks/lock/check', checked)).body).toMatchObject({ current: true });
 });
 
+/** Starts an occurrence and finishes it. @returns its fencing token */
+async function run(replica: Replica, occurrence: string): Promise<number> {
+  const { leaseToken } = await replica.createLease({ ttlMs: TTL_MS });
+  const started = await replica.expect(200, 'POST', '/v1/runs/r/start', { leaseToken, body: { occurrence } });
+  const { fencingToken } = started as { fencingToken: number };
+  const body = { occurrence, outcome: 'done', fencingToken };
+  await replica.expect(200, 'POST', '/v1/runs/r/finish', { leaseToken, body });
+  await replica.expect(204, 'DELETE', '/v1/leases/self', { leaseToken });
+  return fencingToken;
+}
+
 test('what was held before the floor was raised keeps its token, and what comes later has a higher one', async () => {
   const root = freshRoot();
   let token: number;
@@ -98,6 +109,7 @@ test('what was held before the floor was raised keeps its token, and what comes 
       body: { owner: 'me', forMs: 60_000 },
     });
     token = (reserved as { fencingToken: number }).fencingToken;
+    await run(replica, 'before');
   }
   const settings = floorOf(token + 5 * EPOCH);
   await using replica = await startReplica({ root, settings });
@@ -105,6 +117,8 @@ test('what was held before the floor was raised keeps its token, and what comes 
   const lease = await replica.createLease({ ttlMs: TTL_MS });
   const held = await replica.hold('other', lease);
   expect(held.fencingToken).toBeGreaterThan(token + 5 * EPOCH);
+  // The token of an attempt is that of the write before it, which here is older than the floor.
+  expect(await run(replica, 'after')).toBeGreaterThan(token + 5 * EPOCH);
 
   // One that asks for less, or for nothing, counts as the data say.
   await using lower = await startReplica({ root, settings: floorOf(1) });

@@ -275,6 +275,7 @@ async function useQueue({ ask, get, watch, me, kept }: Day): Promise<void> {
   await ask('POST', `${queue}/nack`, me, { claimIds: [second], reason: 'later' });
   await ask('POST', '/v1/queues/dead/redrive', undefined, { to: 'thing' });
   for (const act of ['pause', 'resume', 'purge']) await ask('POST', `${queue}/${act}`);
+  await ask('POST', `${queue}/restore`, undefined, { messages: [{ id: 'restored', body: { kept: kept.message } }] });
   await ask('DELETE', `${queue}?force=true`);
 }
 

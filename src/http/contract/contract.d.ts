@@ -4411,7 +4411,7 @@ export interface components {
         CandidateValue: unknown;
         /**
          * @description How much the candidate is preferred: of those who wait, the one with the highest `preference` leads next, and of
-         *     several the one that came first. The leader stays: revoke it, or transfer the lead. Candidates that are preferred
+         *     several the one that came first. By default 0. The leader stays: revoke it, or transfer the lead. Candidates that are preferred
          *     less make way for one that comes, as for a transfer: they stand again behind it, by themselves if their campaign
          *     waits; else their leases are told with `lost`, with the reason `overtaken`. A candidate makes way 8 times at most, and
          *     one campaign passes 32 others at most; those of other programs, and one that a transfer has named, are not passed.
