@@ -58,7 +58,8 @@ export interface WithLease<T> {
   readonly lease: Lease;
   readonly leaseToken: string;
   /**
-   * For an answer that did not arrive: ends the lease, unless another attempt uses it.
+   * For an answer that did not arrive, unless what was done stays for the repetition: ends the lease, if no other
+   * attempt uses it.
    * @param giveBack called in that case: gives back what this attempt has done with it
    */
   readonly undelivered: (giveBack?: () => void) => void;

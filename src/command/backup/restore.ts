@@ -3,10 +3,10 @@
  * differs only if that was asked for. Records that stand together are written together.
  */
 import { isDeepStrictEqual } from 'node:util';
-import { PosternError, type Postern, type Schemas } from '../../client/index.js';
+import { type Postern, type Schemas } from '../../client/index.js';
 import { UsageError } from '../exit.js';
 import type { Output } from '../output.js';
-import { batchesOf, BATCH_BYTES, changesOf, entryOf, writeBatch } from '../plain/config-changes.js';
+import { batchesOf, BATCH_BYTES, changesOf, entryOf, inHalves, writeBatch } from '../plain/config-changes.js';
 import { ifThere } from './export.js';
 import type { BackupRecord, Item, RecordKind } from './format.js';
 
@@ -111,24 +111,19 @@ export class Restorer {
       return;
     }
     const messages = batch.map(({ item: { queue: _, ...message } }) => message as Schemas['RestoredMessage']);
-    const created = await this.#restore(name, messages);
+    const counts = await inHalves(messages, (some) => this.#restore(name, some));
+    const created = counts.reduce((sum, count) => sum + count, 0);
     this.tally.created += created;
     this.tally.same += batch.length - created;
     const count = this.tally.created + this.tally.same;
     this.#output.tell('restored', `queue ${name}: ${created} messages`, { queue: name, created, line, count });
   }
 
-  /** In halves, if all of it is more than a gateway takes in one request. @returns how many were not there */
+  /** @returns how many were not there */
   async #restore(name: string, messages: Schemas['RestoredMessage'][]): Promise<number> {
-    try {
-      const request = { path: { name }, body: { messages } };
-      const { body } = await this.#postern.request('POST /v1/queues/{name}/restore', request);
-      return body.items.filter(({ status }) => status === 201).length;
-    } catch (error) {
-      if (!(error instanceof PosternError && error.code === 'too-large') || messages.length === 1) throw error;
-      const half = Math.ceil(messages.length / 2);
-      return (await this.#restore(name, messages.slice(0, half))) + (await this.#restore(name, messages.slice(half)));
-    }
+    const request = { path: { name }, body: { messages } };
+    const { body } = await this.#postern.request('POST /v1/queues/{name}/restore', request);
+    return body.items.filter(({ status }) => status === 201).length;
   }
 
   /** Conditional on what was read. What is not there is 0. */

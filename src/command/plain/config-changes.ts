@@ -72,19 +72,23 @@ export async function changesOf(postern: Postern, entries: readonly Entry[]): Pr
 async function readAll(postern: Postern, keys: readonly string[]): Promise<Map<string, Found>> {
   const found = new Map<string, Found>();
   for (let at = 0; at < keys.length; at += READ_AT_ONCE)
-    for (const item of await readSome(postern, keys.slice(at, at + READ_AT_ONCE))) found.set(item.key, item);
+    for (const { items } of await inHalves(keys.slice(at, at + READ_AT_ONCE), (some) => readSome(postern, some)))
+      for (const item of items) found.set(item.key, item);
   return found;
 }
 
-/** In halves, if all of it is more than one answer may have. */
-async function readSome(postern: Postern, keys: string[]): Promise<Found[]> {
+async function readSome(postern: Postern, keys: string[]): Promise<Schemas['ReadConfig']> {
+  return (await postern.request('POST /v1/config/read', { body: { keys } })).body as Schemas['ReadConfig'];
+}
+
+/** Asks for all of it, or in halves if that is more than a gateway takes or answers at once. */
+export async function inHalves<T, R>(items: T[], ask: (some: T[]) => Promise<R>): Promise<R[]> {
   try {
-    const { body } = await postern.request('POST /v1/config/read', { body: { keys } });
-    return (body as Schemas['ReadConfig']).items;
+    return [await ask(items)];
   } catch (error) {
-    if (!(error instanceof PosternError && error.code === 'too-large') || keys.length === 1) throw error;
-    const half = Math.ceil(keys.length / 2);
-    return [...(await readSome(postern, keys.slice(0, half))), ...(await readSome(postern, keys.slice(half)))];
+    if (!(error instanceof PosternError && error.code === 'too-large') || items.length === 1) throw error;
+    const half = Math.ceil(items.length / 2);
+    return [...(await inHalves(items.slice(0, half), ask)), ...(await inHalves(items.slice(half), ask))];
   }
 }
 

@@ -65,8 +65,7 @@ class DoubleBarrierRoutes {
     const first = firstPassageOf(exchange);
     const newLease = newLeaseOf(exchange, exchange.body as Schemas['EnterRequest'], asked);
     const made = await this.#doubleBarriers.enterWithLease(newLease, first, size);
-    const answer = answerEnter(exchange, { ...first, ...made }, made.result);
-    return { ...answer, undelivered: () => made.undelivered() };
+    return answerEnter(exchange, { ...first, ...made }, made.result);
   }
 
   async leave(exchange: Exchange): Promise<Answer> {

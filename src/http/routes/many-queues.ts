@@ -4,37 +4,25 @@ import { claimFromFirst } from '../../recipes/queue/claim/first-of-many.js';
 import type { Queues } from '../../recipes/queue/queues.js';
 import type { components } from '../contract/contract.js';
 import type { Answer, Exchange } from '../frame/exchange.js';
-import { showClaimed } from './queue-words.js';
-import { checkEnded } from './shared/long-poll.js';
+import { demandOf, nothingFound, showClaimed } from './queue-words.js';
 import { leaseOf, requestIdOf } from './shared/subject.js';
 
 type Schemas = components['schemas'];
 
 export async function claimFromQueues(context: Coordination, queues: Queues, exchange: Exchange): Promise<Answer> {
   const body = exchange.body as Schemas['ClaimFromQueuesRequest'];
-  const { queues: names, max = 1, waitMs = 0, claimMs } = body;
+  const { queues: names, claimMs } = body;
   const lease = await leaseOf(exchange, context.leases);
   for (const name of names) exchange.authorize('use', lease.namespace, { name });
   const { items, undelivered } = await claimFromFirst(context, queues, {
     namespace: lease.namespace,
     names,
-    max,
     claim: { lease, requestId: requestIdOf(exchange, body), claimMs },
-    waitMs,
-    receivedAt: exchange.receivedAt,
-    hardDeadline: exchange.deadline + waitMs,
-    caller: exchange.requester,
-    reserve: (bytes) => exchange.reserveAnswer(bytes),
+    ...demandOf(exchange),
   });
   if (items.length === 0) return nothingFound(exchange);
   const answer: Schemas['ClaimedFromQueues'] = {
     items: items.map((item) => ({ queue: item.queue, ...showClaimed(item) })),
   };
   return { status: 200, body: answer, undelivered };
-}
-
-/** There were no messages, until the wait was over. */
-export function nothingFound(exchange: Exchange): Answer {
-  checkEnded(exchange);
-  return { status: 204 };
 }

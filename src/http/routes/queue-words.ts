@@ -1,5 +1,6 @@
 /** Queues and messages in the words of the contract. */
 import { InvalidError, PosternError } from '../../errors.js';
+import type { ConsumeRequest } from '../../recipes/queue/claim/consume.js';
 import type { Delivered } from '../../recipes/queue/claim/demand.js';
 import type { DeadLetterNote, StoredMessage } from '../../recipes/queue/message.js';
 import type { PeekCursor, PeekedMessage } from '../../recipes/queue/admin/peek.js';
@@ -8,6 +9,8 @@ import type { Pushed } from '../../recipes/queue/push/push.js';
 import type { RestoredMessage } from '../../recipes/queue/push/restore.js';
 import { instant } from '../../time.js';
 import type { components } from '../contract/contract.js';
+import type { Answer, Exchange } from '../frame/exchange.js';
+import { checkEnded } from './shared/long-poll.js';
 
 type Schemas = components['schemas'];
 
@@ -141,4 +144,23 @@ export function cursorOf(pageToken: string): PeekCursor {
     // Reported below.
   }
   throw new InvalidError('pageToken', pageToken, 'one that this list answered', { in: 'query' });
+}
+
+/** How much a request for messages wants, and for how long it waits. */
+export function demandOf(exchange: Exchange): Omit<ConsumeRequest, 'namespace' | 'name' | 'claim'> {
+  const { max = 1, waitMs = 0 } = exchange.body as { max?: number; waitMs?: number };
+  return {
+    max,
+    waitMs,
+    receivedAt: exchange.receivedAt,
+    hardDeadline: exchange.deadline + waitMs,
+    caller: exchange.requester,
+    reserve: (bytes) => exchange.reserveAnswer(bytes),
+  };
+}
+
+/** There were no messages, until the wait was over. */
+export function nothingFound(exchange: Exchange): Answer {
+  checkEnded(exchange);
+  return { status: 204 };
 }

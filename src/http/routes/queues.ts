@@ -27,6 +27,8 @@ import { problemOf } from '../frame/problem.js';
 import {
   checkBody,
   cursorOf,
+  demandOf,
+  nothingFound,
   pageTokenOfCursor,
   showClaimed,
   showMessage,
@@ -34,7 +36,7 @@ import {
   showPushed,
   showQueue,
 } from './queue-words.js';
-import { claimFromQueues, nothingFound } from './many-queues.js';
+import { claimFromQueues } from './many-queues.js';
 import { newLeaseOf } from './shared/one-call.js';
 import type { Building } from './shared/serving.js';
 import { stateStream } from './shared/state-stream.js';
@@ -218,17 +220,11 @@ class QueueRoutes {
   }
 
   async pop(exchange: Exchange): Promise<Answer> {
-    const { max = 1, waitMs = 0 } = exchange.body as Schemas['PopMessagesRequest'];
     const { items } = await consume(this.#context, this.#queues, {
       namespace: await namespaceOf(exchange, this.#context.leases, 'use'),
       name: nameOf(exchange),
-      max,
       claim: undefined,
-      waitMs,
-      receivedAt: exchange.receivedAt,
-      hardDeadline: exchange.deadline + waitMs,
-      caller: exchange.requester,
-      reserve: (bytes) => exchange.reserveAnswer(bytes),
+      ...demandOf(exchange),
     });
     if (items.length === 0) return nothingFound(exchange);
     const body: Schemas['PoppedMessages'] = { items: items.map(showMessage) };
@@ -237,17 +233,8 @@ class QueueRoutes {
 
   async claim(exchange: Exchange): Promise<Answer> {
     const body = exchange.body as Schemas['ClaimMessagesRequest'];
-    const { max = 1, waitMs = 0, claimMs } = body;
-    const request = {
-      name: nameOf(exchange),
-      max,
-      waitMs,
-      receivedAt: exchange.receivedAt,
-      hardDeadline: exchange.deadline + waitMs,
-      caller: exchange.requester,
-      reserve: (bytes: number) => exchange.reserveAnswer(bytes),
-    };
-    const terms = { requestId: requestIdOf(exchange, body), claimMs };
+    const request = { name: nameOf(exchange), ...demandOf(exchange) };
+    const terms = { requestId: requestIdOf(exchange, body), claimMs: body.claimMs };
     if (body.lease === undefined) {
       const lease = await leaseOf(exchange, this.#context.leases);
       const { namespace } = lease;

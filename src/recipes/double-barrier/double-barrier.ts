@@ -130,8 +130,8 @@ export class DoubleBarriers {
    * whatever becomes of the answer (13).
    * @throws as `enter` and `withNewLease`
    */
-  async enterWithLease(newLease: NewLease, passage: FirstPassage, size: number): Promise<WithLease<Passed>> {
-    const made = await withNewLease<Passed>(this.#context, {
+  enterWithLease(newLease: NewLease, passage: FirstPassage, size: number): Promise<WithLease<Passed>> {
+    return withNewLease<Passed>(this.#context, {
       newLease,
       subject: ['double-barrier', passage.name],
       requestId: passage.requestId,
@@ -141,7 +141,6 @@ export class DoubleBarriers {
       isInVain: () => false,
       endsWhenGone: false,
     });
-    return { ...made, undelivered: () => undefined };
   }
 
   /** @throws NotHolderError when the member is another lease's, LeaseExpiredError, NoReplyError */

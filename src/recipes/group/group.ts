@@ -99,13 +99,13 @@ export interface FirstJoin extends Omit<Join, 'lease'> {
  * the repetition, whatever becomes of the answer: under another lease it would be in its own way.
  * @throws as `joinGroup` and `withNewLease`
  */
-export async function joinGroupWithLease(
+export function joinGroupWithLease(
   context: Coordination,
   memberships: Memberships,
   newLease: NewLease,
   { requestId, ...join }: FirstJoin,
 ): Promise<WithLease<Joined>> {
-  const made = await withNewLease(context, {
+  return withNewLease(context, {
     newLease,
     subject: ['group', join.name, join.member],
     requestId,
@@ -115,7 +115,6 @@ export async function joinGroupWithLease(
     isInVain: () => false,
     endsWhenGone: false,
   });
-  return { ...made, undelivered: () => undefined };
 }
 
 export type Leave = Omit<Join, 'value'>;

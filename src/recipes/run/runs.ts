@@ -130,8 +130,8 @@ export class Runs {
    * answer, until the lease lapses.
    * @throws as `start` and `withNewLease`
    */
-  async startWithLease(newLease: NewLease, asked: FirstStart): Promise<WithLease<Start>> {
-    const made = await withNewLease<Start>(this.#context, {
+  startWithLease(newLease: NewLease, asked: FirstStart): Promise<WithLease<Start>> {
+    return withNewLease<Start>(this.#context, {
       newLease,
       subject: ['run', asked.ref.name],
       requestId: asked.requestId,
@@ -141,7 +141,6 @@ export class Runs {
       isInVain: ({ started }) => !started,
       endsWhenGone: false,
     });
-    return made.result.started ? { ...made, undelivered: () => undefined } : made;
   }
 
   /**

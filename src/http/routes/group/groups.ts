@@ -68,7 +68,7 @@ class GroupRoutes {
     }
     const newLease = newLeaseOf(exchange, body, body.lease);
     const made = await joinGroupWithLease(this.#context, this.#memberships, newLease, { ...join, requestId });
-    return { ...answerJoin(join, made, made.result), undelivered: () => made.undelivered() };
+    return answerJoin(join, made, made.result);
   }
 
   async leave(exchange: Exchange): Promise<Answer> {

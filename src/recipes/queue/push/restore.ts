@@ -10,7 +10,7 @@
  * The queue's `maxDepth` and `messageTtlMs` do not count: the messages were in a queue before.
  */
 import { InvalidError } from '../../../errors.js';
-import type { Awaited } from '../../../time.js';
+import { DAY, type Awaited } from '../../../time.js';
 import { QueueGoneError } from '../gone.js';
 import { newMessageId, type DeadLetterNote } from '../message.js';
 import { PRIORITY_DEFAULT } from '../paths.js';
@@ -21,9 +21,9 @@ import { checkSize, DELAY_MAX_MS, pushArranged, PushedArrival } from './push.js'
 import type { Arranged, Pushed, Times } from './push.js';
 
 /** The longest that a message may have before it expires, by the contract. */
-const TTL_MAX_MS = 366 * 24 * 3_600_000;
+const TTL_MAX_MS = 366 * DAY;
 /** For so long an import can be repeated. */
-const RESTORED_MS = 24 * 3_600_000;
+const RESTORED_MS = DAY;
 
 /** A message as a peek has shown it; times are epoch ms on the ensemble's clock. */
 export interface RestoredMessage {
