@@ -83,7 +83,7 @@ test('JSON that would not come back the same is given as its bytes', async () =>
     ['{"a":1,"a":2}', 'application/json', false],
     ['{"__proto__":1}', 'application/json', false],
     ['1e999', 'application/json', false],
-    ['[1e17]', 'application/json', false],
+    ['[1e17]', 'application/json', true],
     ['[1e2, 1.5e300]', 'application/json', true],
     ['no JSON', 'application/json', false],
     ['', 'application/json', false],
