@@ -217,6 +217,8 @@ describe.each(KINDS)('$what, written by a newer release', ({ what, made, record,
     const newer = changed(before, change);
     const named = (text: string): string => text.replace('*', baseName(path));
     await control.setData(path, newer);
+    // What the replica watches it has heard of then.
+    await replica.gateway.context.control.sync(path);
 
     for (const call of asked) {
       const [method, asks, body] = call;
