@@ -26,6 +26,10 @@ export async function setScene(client: Client): Promise<Scene> {
   await client.expect(200, 'POST', '/v1/rwlocks/catalogue/acquire', { body: { mode: 'read' }, leaseToken });
   await client.expect(200, 'POST', '/v1/semaphores/exports/acquire', { body: { limit: 3 }, leaseToken });
   await client.expect(200, 'POST', '/v1/elections/scheduler/campaign', { body: { value: 'db-1:8080' }, leaseToken });
+  await client.expect(202, 'POST', '/v1/elections/scheduler/campaign', {
+    body: { value: 'db-2:8080', preference: 5, keepPlace: true },
+    leaseToken: deploy.leaseToken,
+  });
   await client.expect([200, 201], 'PUT', '/v1/groups/workers/members/db-1', {
     body: { value: { zone: 'a' } },
     leaseToken,

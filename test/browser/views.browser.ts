@@ -35,7 +35,7 @@ const views = (): (readonly [at: string, ...texts: string[]])[] => [
   ['lines/lock/backup', 'Fencing token', 'deploy', 'report', '<img src=x onerror'],
   ['lines/rwlock/catalogue', 'read'],
   ['lines/semaphore/exports', 'Permits held'],
-  ['lines/election/scheduler', 'db-1:8080'],
+  ['lines/election/scheduler', 'db-1:8080', 'preference 5'],
   ['leases', 'nightly-backup', 'deploy'],
   [`leases/lease/${scene.nightly.leaseId}`, 'db-1', 'catalogue', 'exports'],
   ['queues', 'orders', 'orders-dead'],
