@@ -11,7 +11,7 @@ import type { At, Site, Standing } from '../../line/model/site.js';
 
 interface ShownElection {
   leader: SeenLeader | null;
-  candidates: { candidateId: string; leaseId: string; value: unknown; position: number }[];
+  candidates: { candidateId: string; leaseId: string; value: unknown; preference: number; position: number }[];
   candidateCount: number;
 }
 
@@ -46,6 +46,25 @@ export class ElectionScene extends LineScene<ElectionModel> {
     if (hold === undefined && candidateId !== undefined) this.past.push({ client, holdId: candidateId, fencingToken });
   }
 
+  /** Who would make way for one with this preference that came now. */
+  makingWay(preference: number): Candidate[] {
+    return this.model.makingWay(preference, (client) => this.broken.get(client)?.length ?? 0);
+  }
+
+  /** They have made way for one that is preferred, and are in the model no more. */
+  async standBehind(passed: readonly Candidate[]): Promise<void> {
+    for (const place of passed) {
+      if (place.waiting === undefined) {
+        this.takenAway(place.client, `${place.candidateId} overtaken`);
+        this.leave(place);
+      } else {
+        place.passed += 1;
+        this.#standsNoMore(place);
+      }
+    }
+    await this.#standAgain(passed);
+  }
+
   /** For another candidate. Those who wait stand again, behind all others, in the order in which they come. */
   async makeWay(leader: Candidate, overtaken: readonly Candidate[]): Promise<void> {
     this.takenAway(leader.client, `${leader.candidateId} broken`);
@@ -55,6 +74,10 @@ export class ElectionScene extends LineScene<ElectionModel> {
       if (place.waiting === undefined) this.leave(place);
       else this.#standsNoMore(place);
     }
+    await this.#standAgain(overtaken);
+  }
+
+  async #standAgain(overtaken: readonly Candidate[]): Promise<void> {
     const again = overtaken.filter(({ waiting }) => waiting !== undefined);
     const isOf = ({ client, requestId }: Candidate, standing: Standing): boolean =>
       standing.leaseId === this.lease(client).leaseId && standing.requestId === requestId;
@@ -106,10 +129,16 @@ export class ElectionScene extends LineScene<ElectionModel> {
   protected override async compare(replica: Client): Promise<void> {
     const { model } = this;
     const page = (await replica.expect(200, 'GET', `/v1/elections/${this.name}`)) as ShownElection;
-    const candidates = page.candidates.map(({ leaseId, value, position }) => ({ leaseId, value, position }));
-    const expected = model.places.map(({ client, value }, position) => ({
+    const candidates = page.candidates.map(({ leaseId, value, preference, position }) => ({
+      leaseId,
+      value,
+      preference,
+      position,
+    }));
+    const expected = model.places.map(({ client, value, preference }, position) => ({
       leaseId: this.lease(client).leaseId,
       value,
+      preference,
       position,
     }));
     expectShown(
