@@ -10,8 +10,9 @@ import type { At } from '../../line/model/site.js';
 export const VALUES = ['a', 'b', 7, { url: 'http://c' }] as const;
 
 export class Campaign extends Acquire<ElectionScene> {
-  /** Those who stand no more where they did. */
+  /** Those who stand no more where they did, and for whom. */
   #makingWay: Candidate[] = [];
+  #preferred: Candidate | undefined;
 
   constructor(
     scene: () => ElectionScene,
@@ -25,7 +26,7 @@ export class Campaign extends Acquire<ElectionScene> {
   override async act(scene: ElectionScene): Promise<void> {
     this.#makingWay = [];
     await super.act(scene);
-    if (this.#makingWay.length > 0) await scene.standBehind(this.#makingWay);
+    if (this.#makingWay.length > 0) await scene.standBehind(this.#preferred as Candidate, this.#makingWay);
   }
 
   /** The first in line leads, whether it has been told or not. */
@@ -60,6 +61,7 @@ export class Campaign extends Acquire<ElectionScene> {
     const shown = { value: this.value ?? null, acknowledged: false, preference, passed: 0 };
     const candidate = { client, requestId, ...wish, ...shown };
     this.#makingWay = scene.makingWay(preference);
+    this.#preferred = candidate;
     for (const place of this.#makingWay) model.remove(place);
     model.join(candidate);
     return candidate;
@@ -163,11 +165,12 @@ export class Transfer extends Command<ElectionScene> {
   async act(scene: ElectionScene): Promise<void> {
     const { places } = scene.model;
     const position = this.choice % places.length;
-    const { candidateId } = places[position] as Candidate;
+    const successor = places[position] as Candidate;
+    const { candidateId } = successor;
     const reply = await scene.call(this.at, 'transfer', undefined, { candidateId });
     expectReply(reply, 200, { candidateId, leads: true, overtaken: Math.max(0, position - 1) });
     const [leader, ...overtaken] = places.slice(0, position);
-    if (leader !== undefined) await scene.makeWay(leader, overtaken);
+    if (leader !== undefined) await scene.makeWay(leader, overtaken, successor);
   }
 
   toString(): string {

@@ -52,7 +52,7 @@ export class ElectionScene extends LineScene<ElectionModel> {
   }
 
   /** They have made way for one that is preferred, and are in the model no more. */
-  async standBehind(passed: readonly Candidate[]): Promise<void> {
+  async standBehind(preferred: Candidate, passed: readonly Candidate[]): Promise<void> {
     for (const place of passed) {
       if (place.waiting === undefined) {
         this.takenAway(place.client, `${place.candidateId} overtaken`);
@@ -62,11 +62,11 @@ export class ElectionScene extends LineScene<ElectionModel> {
         this.#standsNoMore(place);
       }
     }
-    await this.#standAgain(passed);
+    await this.#standAgain(preferred, passed);
   }
 
   /** For another candidate. Those who wait stand again, behind all others, in the order in which they come. */
-  async makeWay(leader: Candidate, overtaken: readonly Candidate[]): Promise<void> {
+  async makeWay(leader: Candidate, overtaken: readonly Candidate[], successor: Candidate): Promise<void> {
     this.takenAway(leader.client, `${leader.candidateId} broken`);
     this.leave(leader);
     for (const place of overtaken) {
@@ -74,16 +74,18 @@ export class ElectionScene extends LineScene<ElectionModel> {
       if (place.waiting === undefined) this.leave(place);
       else this.#standsNoMore(place);
     }
-    await this.#standAgain(overtaken);
+    await this.#standAgain(successor, overtaken);
   }
 
-  async #standAgain(overtaken: readonly Candidate[]): Promise<void> {
+  async #standAgain(before: Candidate, overtaken: readonly Candidate[]): Promise<void> {
     const again = overtaken.filter(({ waiting }) => waiting !== undefined);
     const isOf = ({ client, requestId }: Candidate, standing: Standing): boolean =>
       standing.leaseId === this.lease(client).leaseId && standing.requestId === requestId;
     let line: Standing[] = [];
     await this.soon('those who were overtaken stand again', async () => {
-      line = await this.site.standing(this.kind, this.name);
+      const all = await this.site.standing(this.kind, this.name);
+      // Until they have made way they stand before it.
+      line = all.slice(1 + all.findIndex((other) => isOf(before, other)));
       return again.every((place) => line.some((other) => isOf(place, other) && other.state === 'waiting'));
     });
     for (const standing of line) {
