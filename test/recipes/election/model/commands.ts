@@ -10,12 +10,23 @@ import type { At } from '../../line/model/site.js';
 export const VALUES = ['a', 'b', 7, { url: 'http://c' }] as const;
 
 export class Campaign extends Acquire<ElectionScene> {
+  /** Those who stand no more where they did, and for whom. */
+  #makingWay: Candidate[] = [];
+  #preferred: Candidate | undefined;
+
   constructor(
     scene: () => ElectionScene,
     given: AcquireArguments,
     readonly value: unknown,
+    readonly preference = 0,
   ) {
     super(scene, given);
+  }
+
+  override async act(scene: ElectionScene): Promise<void> {
+    this.#makingWay = [];
+    await super.act(scene);
+    if (this.#makingWay.length > 0) await scene.standBehind(this.#preferred as Candidate, this.#makingWay);
   }
 
   /** The first in line leads, whether it has been told or not. */
@@ -24,16 +35,34 @@ export class Campaign extends Acquire<ElectionScene> {
   }
 
   protected override body(scene: ElectionScene): object {
-    return { ...super.body(scene), ...(this.value !== undefined && { value: this.value }) };
+    const preference = this.#preferenceIn(scene);
+    return {
+      ...super.body(scene),
+      ...(this.value !== undefined && { value: this.value }),
+      ...(preference > 0 && { preference }),
+    };
   }
 
-  protected override lineUp({ model }: ElectionScene, mine: Candidate | undefined): Candidate {
+  /** Who waits at the other replica learns by a heartbeat that it was passed: nothing is to depend on when. */
+  #preferenceIn(scene: ElectionScene): number {
+    const { at } = this.given;
+    const makingWay = scene.makingWay(this.preference);
+    return makingWay.every((place) => (scene.open.siteOf(place) ?? at) === at) ? this.preference : 0;
+  }
+
+  protected override lineUp(scene: ElectionScene, mine: Candidate | undefined): Candidate {
+    const { model } = scene;
     if (mine !== undefined) {
       model.campaignAgain(mine, this.value);
       return mine;
     }
     const { client, requestId, wish } = this.given;
-    const candidate = { client, requestId, ...wish, value: this.value ?? null, acknowledged: false };
+    const preference = this.#preferenceIn(scene);
+    const shown = { value: this.value ?? null, acknowledged: false, preference, passed: 0 };
+    const candidate = { client, requestId, ...wish, ...shown };
+    this.#makingWay = scene.makingWay(preference);
+    this.#preferred = candidate;
+    for (const place of this.#makingWay) model.remove(place);
     model.join(candidate);
     return candidate;
   }
@@ -45,7 +74,8 @@ export class Campaign extends Acquire<ElectionScene> {
   }
 
   protected override more(): string[] {
-    return this.value === undefined ? [] : [JSON.stringify(this.value)];
+    const value = this.value === undefined ? [] : [JSON.stringify(this.value)];
+    return this.preference === 0 ? value : [...value, 'preferred'];
   }
 }
 
@@ -127,17 +157,20 @@ export class Transfer extends Command<ElectionScene> {
   }
 
   override check(): boolean {
-    return super.check() && this.scene().model.leader !== undefined;
+    const { model } = this.scene();
+    // Whoever is preferred would pass others once more when it stands again.
+    return super.check() && model.leader !== undefined && model.places.every(({ preference }) => preference === 0);
   }
 
   async act(scene: ElectionScene): Promise<void> {
     const { places } = scene.model;
     const position = this.choice % places.length;
-    const { candidateId } = places[position] as Candidate;
+    const successor = places[position] as Candidate;
+    const { candidateId } = successor;
     const reply = await scene.call(this.at, 'transfer', undefined, { candidateId });
     expectReply(reply, 200, { candidateId, leads: true, overtaken: Math.max(0, position - 1) });
     const [leader, ...overtaken] = places.slice(0, position);
-    if (leader !== undefined) await scene.makeWay(leader, overtaken);
+    if (leader !== undefined) await scene.makeWay(leader, overtaken, successor);
   }
 
   toString(): string {

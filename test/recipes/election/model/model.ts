@@ -2,12 +2,16 @@
  * What an election should be: the first in line leads, whether it has been told or not, and says what it wants to be
  * known as.
  */
+import { PASSED_MAX } from '../../../../src/recipes/election/preference.js';
 import { LineModel, type Hold, type Place } from '../../line/model/model.js';
 
 export interface Candidate extends Place {
   /** Null: none. */
   value: unknown;
   acknowledged: boolean;
+  preference: number;
+  /** How often it has made way while its campaign waited. */
+  passed: number;
   /** As it was shown or answered first; it stays so. */
   candidateId?: string;
   /** Since somebody saw it lead. */
@@ -17,6 +21,17 @@ export interface Candidate extends Place {
 export class ElectionModel extends LineModel<Candidate> {
   get leader(): Candidate | undefined {
     return this.places[0];
+  }
+
+  /**
+   * Who makes way for one that comes now: the last of the line, up to the first that is preferred as much, or has made
+   * way often enough, or leads.
+   * @param told how often a lease was told that it lost a candidacy
+   */
+  makingWay(preference: number, told: (client: number) => number): Candidate[] {
+    const stays = ({ client, passed, ...other }: Candidate): boolean =>
+      other.preference >= preference || passed + told(client) >= PASSED_MAX;
+    return this.places.slice(Math.max(1, this.places.findLastIndex(stays) + 1));
   }
 
   /**

@@ -11,7 +11,7 @@ import type { At, Site, Standing } from '../../line/model/site.js';
 
 interface ShownElection {
   leader: SeenLeader | null;
-  candidates: { candidateId: string; leaseId: string; value: unknown; position: number }[];
+  candidates: { candidateId: string; leaseId: string; value: unknown; preference: number; position: number }[];
   candidateCount: number;
 }
 
@@ -46,8 +46,27 @@ export class ElectionScene extends LineScene<ElectionModel> {
     if (hold === undefined && candidateId !== undefined) this.past.push({ client, holdId: candidateId, fencingToken });
   }
 
+  /** Who would make way for one with this preference that came now. */
+  makingWay(preference: number): Candidate[] {
+    return this.model.makingWay(preference, (client) => this.broken.get(client)?.length ?? 0);
+  }
+
+  /** They have made way for one that is preferred, and are in the model no more. */
+  async standBehind(preferred: Candidate, passed: readonly Candidate[]): Promise<void> {
+    for (const place of passed) {
+      if (place.waiting === undefined) {
+        this.takenAway(place.client, `${place.candidateId} overtaken`);
+        this.leave(place);
+      } else {
+        place.passed += 1;
+        this.#standsNoMore(place);
+      }
+    }
+    await this.#standAgain(preferred, passed);
+  }
+
   /** For another candidate. Those who wait stand again, behind all others, in the order in which they come. */
-  async makeWay(leader: Candidate, overtaken: readonly Candidate[]): Promise<void> {
+  async makeWay(leader: Candidate, overtaken: readonly Candidate[], successor: Candidate): Promise<void> {
     this.takenAway(leader.client, `${leader.candidateId} broken`);
     this.leave(leader);
     for (const place of overtaken) {
@@ -55,12 +74,18 @@ export class ElectionScene extends LineScene<ElectionModel> {
       if (place.waiting === undefined) this.leave(place);
       else this.#standsNoMore(place);
     }
+    await this.#standAgain(successor, overtaken);
+  }
+
+  async #standAgain(before: Candidate, overtaken: readonly Candidate[]): Promise<void> {
     const again = overtaken.filter(({ waiting }) => waiting !== undefined);
     const isOf = ({ client, requestId }: Candidate, standing: Standing): boolean =>
       standing.leaseId === this.lease(client).leaseId && standing.requestId === requestId;
     let line: Standing[] = [];
     await this.soon('those who were overtaken stand again', async () => {
-      line = await this.site.standing(this.kind, this.name);
+      const all = await this.site.standing(this.kind, this.name);
+      // Until they have made way they stand before it.
+      line = all.slice(1 + all.findIndex((other) => isOf(before, other)));
       return again.every((place) => line.some((other) => isOf(place, other) && other.state === 'waiting'));
     });
     for (const standing of line) {
@@ -106,10 +131,16 @@ export class ElectionScene extends LineScene<ElectionModel> {
   protected override async compare(replica: Client): Promise<void> {
     const { model } = this;
     const page = (await replica.expect(200, 'GET', `/v1/elections/${this.name}`)) as ShownElection;
-    const candidates = page.candidates.map(({ leaseId, value, position }) => ({ leaseId, value, position }));
-    const expected = model.places.map(({ client, value }, position) => ({
+    const candidates = page.candidates.map(({ leaseId, value, preference, position }) => ({
+      leaseId,
+      value,
+      preference,
+      position,
+    }));
+    const expected = model.places.map(({ client, value, preference }, position) => ({
       leaseId: this.lease(client).leaseId,
       value,
+      preference,
       position,
     }));
     expectShown(

@@ -79,8 +79,9 @@ export function electionSequences(scene: () => ElectionScene, options: CommandOp
   const wish = fc.constant<Wish>({ mode: 'exclusive' });
   const keepPlace = fc.constantFrom(true, true, true, false);
   const value = fc.constantFrom(undefined, ...VALUES);
+  const preference = fc.constantFrom(0, 0, 0, 1);
   const acquires = (waits: fc.Arbitrary<boolean>): fc.Arbitrary<Command<ElectionScene>> =>
-    fc.tuple(requests(wish, waits, keepPlace), value).map((given) => new Campaign(scene, ...given));
+    fc.tuple(requests(wish, waits, keepPlace), value, preference).map((given) => new Campaign(scene, ...given));
   const again = fc
     .tuple(repetitions(keepPlace), value)
     .map(([given, value]) => new AcquireAgain(scene, given, (all) => new Campaign(scene, all, value)));

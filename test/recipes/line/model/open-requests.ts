@@ -37,6 +37,11 @@ export class OpenRequests {
     return this.#waiting.get(place)?.answer;
   }
 
+  /** At which replica somebody waits for the place. */
+  siteOf(place: Place): At | undefined {
+    return this.#waiting.get(place)?.at;
+  }
+
   /** The request has been answered. */
   done(place: Place): void {
     this.#waiting.delete(place);
