@@ -65,8 +65,8 @@ const SHOWN: Record<string, { blocks: readonly RegExp[]; program: RegExp }> = {
     program: /^sent \{ to: 'ada' \} delivery 1$/,
   },
   'read-write-lock': {
-    blocks: [/"held":true/, /"mode":"read"/, /"held":true/, /writing\nreading/],
-    program: /^the catalogue has 3 entries$/,
+    blocks: [/"held":true/, /"mode":"read"/, /"held":true/, /writing\nreading\nrebuilding\nserving/],
+    program: /^the catalogue has 3 entries\nthe same fencing token: true$/,
   },
   reservations: {
     blocks: [

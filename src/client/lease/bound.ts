@@ -95,6 +95,23 @@ export abstract class Bound {
       this.#lease.remove(this.#held);
     }
   }
+
+  /**
+   * As `end`, for what becomes something else.
+   *
+   * @param stays whether what it threw says that it is as it was
+   */
+  protected async turn<T>(ask: () => Promise<T>, stays: (error: unknown) => boolean): Promise<T> {
+    this.#over = true;
+    try {
+      const turned = await ask();
+      this.#lease.remove(this.#held);
+      return turned;
+    } catch (error) {
+      if (stays(error)) this.#over = false;
+      throw error;
+    }
+  }
 }
 
 /** `signal`, but whoever looks whether it is aborted has the clock looked at first: no timer has run after a pause. */

@@ -3,15 +3,21 @@ import { Acquirable, extras } from './acquirable.js';
 import type { Context } from '../context.js';
 import type { Schemas } from '../contract.js';
 import { PosternError } from '../errors.js';
-import type { AcquireOptions, Line } from './line.js';
+import { grantIn, type AcquireOptions, type Line } from './line.js';
 import { shown } from '../state/observe.js';
 import type { Using } from './using.js';
+import { WriteHold, type Written } from './write-hold.js';
+
+export interface AcquireWriteOptions extends AcquireOptions {
+  /** Reserve the place of a reader, which is one more of the lease: the hold can be downgraded then. */
+  downgradable?: boolean;
+}
 
 export class ReadWriteLock {
   /** Shared with other readers. */
   readonly read: Acquirable;
   /** Excludes everybody. */
-  readonly write: Acquirable;
+  readonly write: Writer;
   readonly #context: Context;
 
   constructor(
@@ -21,7 +27,7 @@ export class ReadWriteLock {
   ) {
     this.#context = context;
     this.read = new Side(context, using, name, 'read');
-    this.write = new Side(context, using, name, 'write');
+    this.write = new Writer(context, using, name, 'write');
   }
 
   /** Who holds it and who waits for it, now. */
@@ -50,10 +56,11 @@ class Side extends Acquirable {
     return write;
   }
 
-  protected override line(options: AcquireOptions): Line {
+  protected override line(options: AcquireWriteOptions): Line<Schemas['AcquiredLock']> {
     const { gateways } = this.context;
     const path = { name: this.name };
-    const more = { ...extras(options), mode: this.#mode };
+    const { downgradable } = options;
+    const more = { ...extras(options), mode: this.#mode, ...(downgradable !== undefined && { downgradable }) };
     return {
       kind: 'rwlock',
       name: this.name,
@@ -61,5 +68,24 @@ class Side extends Acquirable {
         gateways.call('POST /v1/rwlocks/{name}/acquire', { path, body: { ...place, ...more } }, call),
       release: (body, call) => gateways.call('POST /v1/rwlocks/{name}/release', { path, body }, call),
     };
+  }
+}
+
+/** The side of the writers. */
+export class Writer extends Side {
+  /**
+   * As every `acquire`. With `downgradable` the hold can be turned into one of a reader.
+   *
+   * @throws PosternError `lock-held` if it was not granted in time; the reason of `options.signal`
+   */
+  override acquire(options: AcquireWriteOptions = {}): Promise<WriteHold> {
+    const { context, name } = this;
+    const line = this.line(options);
+    return grantIn(context, line, options, (lease, granted) => {
+      const { requestId } = granted;
+      const parts = { path: { name }, body: { mode: 'read', requestId, waitMs: 0, keepPlace: false } } as const;
+      const read: Written['read'] = (call) => context.gateways.call('POST /v1/rwlocks/{name}/acquire', parts, call);
+      return new WriteHold({ context, line, lease, granted, options, read });
+    });
   }
 }

@@ -53,6 +53,9 @@ export const LOCK_OPTIONS = {
     'Take the read-write lock NAME as a reader, together with others. The plain lock NAME is another one.',
   ),
   exclusive: toggle('Take the read-write lock NAME as its only writer.'),
+  downgrade: toggle(
+    'With --exclusive: take two jobs with "--" between them. The first one writes; when it has ended with 0 the hold becomes that of a reader, other readers come in and no writer, and the second job runs. It finds the same fencing token.',
+  ),
   permits: text('COUNT/LIMIT', 'Take so many permits of the semaphore NAME, on whose limit all callers agree.'),
   ...JOB_OPTIONS,
 };
@@ -70,6 +73,7 @@ ${JOB_DESCRIPTION}`,
     'postern lock backup --wait 5m --ttl 15s -- ./backup.sh',
     'postern lock api --permits 2/5 -- ./call.sh',
     'postern lock --names account-4,account-17 -- ./transfer.sh',
+    'postern lock catalogue --exclusive --downgrade -- ./rebuild.sh -- ./serve.sh',
     'postern lock nightly --busy skip -- ./report.sh      # in the crontabs of ten machines',
   ],
   exits: JOB_EXITS,

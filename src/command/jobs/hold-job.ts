@@ -1,14 +1,22 @@
 /** From a hold to the end of the job that runs under it: the same for everything that can be held. */
 import { hostname } from 'node:os';
-import { Postern, PosternError, type Hold, type PosternOptions, type Revocation } from '../../client/index.js';
+import {
+  HoldLostError,
+  Postern,
+  PosternError,
+  type Hold,
+  type PosternOptions,
+  type Revocation,
+} from '../../client/index.js';
 import type { Given } from '../arguments/command.js';
 import type { JOB_OPTIONS } from '../commands/lock.js';
 import { environment } from '../environment.js';
 import { EXIT, Failure, UsageError } from '../exit.js';
 import { clientOptions } from '../gateway.js';
+import type { Output } from '../output.js';
 import { Guardian, type Ending } from '../process/guarded.js';
 import { diesOf, Interrupted, Interrupts } from '../process/interrupts.js';
-import { endAs, runJob } from '../process/job.js';
+import { endAs, runJob, type Kept } from '../process/job.js';
 
 type GivenJob = Given<typeof JOB_OPTIONS>;
 
@@ -31,6 +39,16 @@ export interface HoldJob {
   readonly again?: boolean;
   /** Whether giving it back waits for others. */
   readonly endsTogether?: boolean;
+  /** What follows a job that has ended well. */
+  readonly next?: NextJob;
+}
+
+/** A second job, under what the hold of the first is turned into: nobody whom both exclude comes in between. */
+export interface NextJob {
+  readonly argv: readonly string[];
+  readonly what: string;
+  /** @throws HoldLostError, or PosternError `conflict`: there is no hold for it */
+  readonly turn: (held: Hold | Hold[]) => Promise<Hold>;
 }
 
 /** The client of a subcommand that runs jobs. */
@@ -84,36 +102,69 @@ interface Parts {
 }
 
 async function heldJob(job: HoldJob, { postern, guardian, interrupts }: Parts): Promise<Ending> {
-  const { given, what } = job;
+  const { given, next } = job;
   const { values, output } = given;
+  let { what } = job;
   let asked = (_why: string, _breakInMs: number | undefined): void => undefined;
   const onRevoke = ({ reason, breakAt }: Revocation): void => {
     const why = `${what} is revoked${reason === undefined ? '' : ` (${reason})`}`;
     asked(why, breakAt === undefined ? undefined : Date.parse(breakAt) - Date.now());
   };
   const granting = granted(job, postern, { signal: interrupts.signal, onRevoke });
-  const held = await untilInterrupted(granting, interrupts.signal);
-  const holds = [held].flat();
-  if (output.json)
-    for (const { kind, name, holdId, fencingToken } of holds)
-      output.tell('acquired', `${what} is held`, { kind, name, holdId, fencingToken });
-  const signals = holds.map((hold) => hold.signal);
-  const ending = await runJob({
-    guardian,
-    kept: { signals, leftMs: () => Math.min(...holds.map(({ leftMs }) => leftMs)), ttlMs: values.ttl },
-    argv: given.job,
-    env: { ...(Array.isArray(held) ? envOfMany(held) : envOf(held)), ...job.envOf?.(held) },
-    interrupts,
-    output,
-    killAfterMs: values['kill-after'],
-    maxHoldMs: values['max-hold'],
-    onAsked: (tell) => (asked = tell),
-  });
+  let held = await untilInterrupted(granting, interrupts.signal);
+  const since = performance.now();
+  const run = (argv: readonly string[]): Promise<Ending> =>
+    runJob({
+      guardian,
+      kept: { ...keptBy(held), ttlMs: values.ttl },
+      argv,
+      env: { ...(Array.isArray(held) ? envOfMany(held) : envOf(held)), ...job.envOf?.(held) },
+      interrupts,
+      output,
+      killAfterMs: values['kill-after'],
+      maxHoldMs: values['max-hold'] && Math.max(0, values['max-hold'] - (performance.now() - since)),
+      onAsked: (tell) => (asked = tell),
+    });
+  tellHolds(output, 'acquired', what, held);
+  let ending = await run(given.job);
+  if (next !== undefined && ending.kind === 'ended' && ending.code === 0 && !interrupts.signal.aborted) {
+    const turned = await untilInterrupted(turnedInto(next, held), interrupts.signal);
+    if (turned instanceof Error) return { kind: 'stopped', why: turned.message };
+    [held, what] = [turned, next.what];
+    tellHolds(output, 'downgraded', what, held);
+    ending = await run(next.argv);
+  }
   // Otherwise the end of the lease, which comes next, does the same.
   const gives = (job.again === true || job.endsTogether === true) && !interrupts.signal.aborted;
-  if (gives && !signals.some(({ aborted }) => aborted))
+  const holds = [held].flat();
+  if (gives && !holds.some(({ signal }) => signal.aborted))
     await untilInterrupted(Promise.all(holds.map((hold) => hold.release())), interrupts.signal);
   return ending;
+}
+
+function keptBy(held: Hold | Hold[]): Pick<Kept, 'signals' | 'leftMs'> {
+  const holds = [held].flat();
+  return {
+    signals: holds.map(({ signal }) => signal),
+    leftMs: () => Math.min(...holds.map(({ leftMs }) => leftMs)),
+  };
+}
+
+function tellHolds(output: Output, event: 'acquired' | 'downgraded', what: string, held: Hold | Hold[]): void {
+  if (!output.json) return;
+  for (const { kind, name, holdId, fencingToken } of [held].flat())
+    output.tell(event, `${what} is held`, { kind, name, holdId, fencingToken });
+}
+
+/** @returns the error where there is no hold for the second job */
+async function turnedInto({ turn }: NextJob, held: Hold | Hold[]): Promise<Hold | Error> {
+  try {
+    return await turn(held);
+  } catch (error) {
+    const gone = error instanceof HoldLostError || (error instanceof PosternError && error.code === 'conflict');
+    if (gone) return error;
+    throw error;
+  }
 }
 
 function envOf({ fencingToken, holdId }: Hold): Record<string, string> {

@@ -1,10 +1,10 @@
 /** `postern lock`: a job under a lock or several, one side of a read-write lock, or permits of a semaphore. */
-import type { AcquireOptions, Hold, Postern } from '../../client/index.js';
+import type { AcquireOptions, Hold, Postern, WriteHold } from '../../client/index.js';
 import type { GivenFor } from '../arguments/command.js';
 import { checkName } from '../arguments/name.js';
 import type { lock as description } from '../commands/lock.js';
 import { EXIT, UsageError } from '../exit.js';
-import { runUnderHold, type HoldJob } from './hold-job.js';
+import { runUnderHold, type HoldJob, type NextJob } from './hold-job.js';
 
 type GivenLock = GivenFor<typeof description>;
 
@@ -18,11 +18,28 @@ export function lock(given: GivenLock): Promise<number> {
   const waitMs = wait ?? (busy === 'wait' ? WAIT_MS : 0);
   const { what, of } = thing(given);
   return runUnderHold({
-    given,
+    ...jobs(given),
     what,
     acquire: (postern, asking) => of(postern).acquire({ waitMs, ...asking }),
     busyCode: busy === 'skip' ? EXIT.ok : EXIT.notAcquired,
   });
+}
+
+/** The two jobs of a downgrade; without one, what stands there is the job's own. */
+function jobs(given: GivenLock): Pick<HoldJob, 'given' | 'next'> {
+  const { downgrade, exclusive } = given.values;
+  if (!downgrade) return { given };
+  if (!exclusive) throw new UsageError('--downgrade is for --exclusive');
+  const at = given.job.indexOf('--');
+  const [job, argv] = [given.job.slice(0, at), given.job.slice(at + 1)];
+  if (at < 1 || argv.length === 0)
+    throw new UsageError('--downgrade takes two commands: -- the one that writes -- the one that reads');
+  const turn: NextJob['turn'] = (held) => (held as WriteHold).downgrade();
+  return { given: { ...given, job }, next: { argv, what: asReader(given.arguments[0] ?? ''), turn } };
+}
+
+function asReader(name: string): string {
+  return `the read-write lock "${name}" as a reader`;
 }
 
 interface Thing {
@@ -31,20 +48,27 @@ interface Thing {
 }
 
 function thing({ arguments: [name], values }: GivenLock): Thing {
-  const { names, shared, exclusive, permits } = values;
+  const { names, shared, exclusive, downgrade, permits } = values;
   if ([names.length > 0, shared, exclusive, permits !== undefined].filter(Boolean).length > 1)
     throw new UsageError('--names, --shared, --exclusive and --permits exclude each other');
   if (names.length > 0) return manyLocks(name, names);
   if (name === undefined) throw new UsageError('NAME is missing: the lock; or --names, for several');
   checkName('NAME', name);
-  if (shared) return { what: `the read-write lock "${name}" as a reader`, of: (postern) => postern.rwlock(name).read };
-  if (exclusive)
-    return { what: `the read-write lock "${name}" as its writer`, of: (postern) => postern.rwlock(name).write };
+  if (shared) return { what: asReader(name), of: (postern) => postern.rwlock(name).read };
+  if (exclusive) return writer(name, downgrade);
   if (permits === undefined) return { what: `the lock "${name}"`, of: (postern) => postern.lock(name) };
   const [, count, limit] = PERMITS.exec(permits) ?? [];
   if (count === undefined) throw new UsageError(`--permits is "${permits}"; it must look like 2/5, or 2`);
   const options = { permits: Number(count), ...(limit !== undefined && { limit: Number(limit) }) };
   return { what: `${count} of the semaphore "${name}"`, of: (postern) => postern.semaphore(name, options) };
+}
+
+function writer(name: string, downgradable: boolean): Thing {
+  const of = (postern: Postern): ReturnType<Thing['of']> => ({
+    // A gateway of an older release knows of none.
+    acquire: (options) => postern.rwlock(name).write.acquire({ ...options, ...(downgradable && { downgradable }) }),
+  });
+  return { what: `the read-write lock "${name}" as its writer`, of };
 }
 
 function manyLocks(name: string | undefined, names: readonly string[]): Thing {
