@@ -157,6 +157,8 @@ export class Assigning {
     const ends = await restsOf(this.#context, zk, { marks: first.lost, directory, quarantineMs });
     const { members } = choose(suitable, usage, { count, owner }, ({ name }) => ends.has(name));
     if (members !== undefined || wake === undefined) return members;
+    // Where none rests any more, others have the rest: what they hold is watched.
+    if (ends.size === 0) return undefined;
     const ms = Math.min(...ends.values()) - this.#context.zooKeeperClock.now();
     this.#timer = setTimeout(wake, Math.max(1, Math.ceil(ms)));
     return undefined;

@@ -5,7 +5,7 @@ import { parseHold } from '../../../../src/recipes/pool/pool.js';
 import { giveBack } from '../../../../src/recipes/pool/release.js';
 import { TidyPools } from '../../../../src/recipes/pool/tidy.js';
 import { OPCODE } from '../../../../src/zookeeper/operations.js';
-import { eventually } from '../../../support/eventually.js';
+import { eventually, throughout } from '../../../support/eventually.js';
 import { startCuttable } from '../../../support/scene.js';
 import { expireSession, spawnReplica, startPair, startReplica, type Replica } from '../../../support/start-gateway.js';
 import { freshRoot } from '../../../support/start-zookeeper.js';
@@ -192,6 +192,26 @@ test('places outlive a replica that is killed, in their order, and one that nobo
   expect(await repeated).toBe('0');
   await release(other, one!);
   expect(idsOf(await behind)).toEqual(['0', '1']);
+});
+
+test('who waits for more than the members whose rest is over asks ZooKeeper for nothing until one is released', async () => {
+  await using replica = await startReplica();
+  await put(replica, { of: 2, quarantineMs: 300 });
+  const [lost, keeps, waits] = [await leaseFor(replica), await leaseFor(replica), await leaseFor(replica)];
+  await acquireOne(replica, lost);
+  await acquireOne(replica, keeps);
+  await expireSession(replica, lost.leaseId);
+  const waiting = acquire(replica, waits, { count: 2, waitMs: 50_000 });
+  await untilWaiting(replica, 1);
+  await eventually('the lost member has rested', async () => (await show(replica)).resting.length === 0);
+  const reads = async (): Promise<number> => {
+    const page = String(await replica.expect(200, 'GET', '/metrics'));
+    return Number(/^postern_zookeeper_request_duration_seconds_count\{op="getChildren"\} (\d+)$/m.exec(page)?.[1]);
+  };
+  const before = await reads();
+  await throughout('it looks once more, and then no more', async () => (await reads()) - before < 20);
+  await release(replica, keeps);
+  expect(idsOf(await waiting)).toEqual(['0', '1']);
 });
 
 test('housekeeping begins the rests of members that nobody wants, and removes what deleted pools leave', async () => {
