@@ -5,6 +5,7 @@ import { groupLives } from '../../src/command/process/group.js';
 import { eventually } from '../support/eventually.js';
 import { standStill } from '../support/stand-still.js';
 import { startPair, type Pair } from '../support/start-gateway.js';
+import { scaled } from '../support/timing.js';
 import { LONG_MS, runCommand, STUBBORN, type Options, type Run } from './run-command.js';
 
 let pair: Pair;
@@ -15,6 +16,9 @@ afterAll(() => pair[Symbol.asyncDispose]());
 
 const once = (words: readonly string[], options: Options = {}): Run =>
   runCommand(['once', ...words], { url: pair.a.url, ...options });
+
+/** Of who holds until it dies. */
+const TTL = ['--ttl', `${scaled(3_000)}ms`];
 
 interface Shown {
   occurrence: string;
@@ -94,7 +98,7 @@ describe('postern once', { timeout: LONG_MS * 2 }, () => {
 
   it('waits while another machine runs it with --wait, and takes over where that dies', async () => {
     const name = randomUUID();
-    const first = once([name, '--ttl', '3s', '--label', 'first', '--', ...STUBBORN]);
+    const first = once([name, ...TTL, '--label', 'first', '--', ...STUBBORN]);
     const group = await first.job();
     const vain = once([name, '--wait', '300ms', ...job('echo ran')]);
     expect([await vain.code(), vain.stdout]).toEqual([75, '']);
@@ -112,7 +116,7 @@ describe('postern once', { timeout: LONG_MS * 2 }, () => {
 
   it('kills the job before the next attempt when the command stands still', async () => {
     const name = randomUUID();
-    const first = once([name, '--ttl', '3s', '--', ...STUBBORN]);
+    const first = once([name, ...TTL, '--', ...STUBBORN]);
     const group = await first.job();
     const lease = await pair.b.createLease({ ttlMs: 60_000 });
     const body = { occurrence: (await shown(name))[0]?.occurrence, waitMs: 30_000 };
