@@ -34,14 +34,19 @@ export class Preparation {
 
   readiness(): Readiness {
     const { clock, leaving, context, format } = this.#options;
-    const { disconnectedSince: away, failures } = context.control;
+    const { disconnectedSince: away, refusal, failures } = context.control;
+    const lasted = (since = Infinity): number => clock.monotonic() - since;
     const reasons: string[] = [];
     if (leaving.aborted) reasons.push('It is shutting down.');
     const why = failures.length === 0 ? '' : ` (${failures.join('; ')})`;
     if (format.refused !== undefined) reasons.push(format.refused.message);
     else if (!this.#prepared) reasons.push(`ZooKeeper has not been reached yet${why}.`);
-    else if (away !== undefined && clock.monotonic() - away >= NOT_READY_AFTER_MS)
-      reasons.push(`ZooKeeper has been away for ${Math.round((clock.monotonic() - away) / SECOND)} s${why}.`);
+    else if (lasted(away) >= NOT_READY_AFTER_MS)
+      reasons.push(`ZooKeeper has been away for ${Math.round(lasted(away) / SECOND)} s${why}.`);
+    else if (lasted(refusal?.since) >= NOT_READY_AFTER_MS)
+      reasons.push(
+        `The new session has not been registered below the fencing floor for ${Math.round(lasted(refusal?.since) / SECOND)} s (${refusal?.cause.message}): nothing is done until it is.`,
+      );
     return { ready: reasons.length === 0, reasons };
   }
 

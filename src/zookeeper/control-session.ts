@@ -38,6 +38,14 @@ export interface ControlSessionOptions {
   maxReadBytesAtOnce: number;
 }
 
+/** Why a session is not admitted, time after time. */
+export interface AdmissionRefusal {
+  /** Of the first time, monotonic. */
+  readonly since: number;
+  /** Of the last time. */
+  readonly cause: Error;
+}
+
 export class ControlSession extends ZooKeeperClient {
   readonly watches: WatchHub;
   /** For readings of many nodes, or of large ones. */
@@ -62,6 +70,7 @@ export class ControlSession extends ZooKeeperClient {
   /** Whether requests may be sent on the present session. */
   #admitted = true;
   #admissions = 0;
+  #refusal: AdmissionRefusal | undefined;
   #disconnectedAt: number | undefined = performance.now();
 
   constructor(ensemble: Ensemble, options: ControlSessionOptions) {
@@ -97,6 +106,11 @@ export class ControlSession extends ZooKeeperClient {
   /** Since when no server serves this session, monotonic; undefined while one does. */
   get disconnectedSince(): number | undefined {
     return this.#disconnectedAt;
+  }
+
+  /** What keeps the present session from being admitted; undefined if it is, or nothing was tried yet. */
+  get refusal(): AdmissionRefusal | undefined {
+    return this.#refusal;
   }
 
   /** Address and cause for each server that was tried in vain since the last connection. */
@@ -226,6 +240,8 @@ export class ControlSession extends ZooKeeperClient {
     try {
       if ((await this.#admission?.(session.until(deadline))) === false || attempt !== this.#admissions) return;
     } catch (error) {
+      if (attempt === this.#admissions)
+        this.#refusal = { since: this.#refusal?.since ?? performance.now(), cause: error as Error };
       // Another connection to the same session, or another session, tries again: in a while, if a server refused it.
       if (connection.connected) await pause(SECOND);
       if (attempt === this.#admissions && connection.connected) connection.socket?.destroy(error as Error);
@@ -233,6 +249,7 @@ export class ControlSession extends ZooKeeperClient {
     }
     if (!connection.connected) return;
     this.#admitted = true;
+    this.#refusal = undefined;
     this.#onConnected();
   }
 

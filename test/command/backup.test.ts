@@ -1,7 +1,7 @@
 /** `postern export` and `import`: what a namespace keeps survives the loss of the whole ensemble. */
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { configure, peek, pop, push } from '../recipes/queue/client.js';
 import { startPair, startReplica, type Replica } from '../support/start-gateway.js';
@@ -140,6 +140,21 @@ describe('postern import', { timeout: 3 * LONG_MS }, () => {
     expect(await replica.expect(200, 'GET', '/v1/counters/visits')).toMatchObject({ value: 43 });
     await output(replica.url, ['import', file, '--overwrite', '--kinds', 'counters']);
     expect(await replica.expect(200, 'GET', '/v1/counters/visits')).toMatchObject({ value: 42 });
+  });
+
+  it('says that what is no regular file cannot be read twice, and writes nothing of it', async () => {
+    await using replica = await startReplica();
+    await replica.expect(201, 'PUT', '/v1/config/app/key', { body: 1 });
+    const file = saved(await output(replica.url, ['export']));
+    await replica.expect(204, 'DELETE', '/v1/config/app/key');
+    const piped = runCommand(['import'], { url: replica.url, through: ['bash', '-c', `"$@" <(cat ${file})`, 'bash'] });
+    for (const run of [piped, runCommand(['import', dirname(file)], { url: replica.url })]) {
+      expect([await run.code(), run.stdout]).toEqual([64, '']);
+      expect(run.stderr).toMatch(/FILE "\/\S+" cannot be read: it must be a regular file/);
+    }
+    expect((await replica.call('GET', '/v1/config/app/key')).status).toBe(404);
+    await output(replica.url, ['import', file]);
+    await replica.expect(200, 'GET', '/v1/config/app/key');
   });
 
   it('refuses a file that was cut off or changed, and writes nothing of it', async () => {

@@ -11,11 +11,15 @@ import { startCuttable } from '../support/scene.js';
 import { startReplica, type Replica } from '../support/start-gateway.js';
 import { freshRoot, sharedZooKeeper, startZooKeeper } from '../support/start-zookeeper.js';
 import { scaled } from '../support/timing.js';
+import { setAcl } from '../support/zookeeper/instruments.js';
 import { TestControl } from '../support/zookeeper/sessions.js';
 
 const TIMEOUT = { timeout: scaled(90_000) };
 const TTL_MS = 10_000;
 const EPOCH = 2 ** 32;
+/** Permissions of ZooKeeper: nobody writes, but who may is changed. */
+const READ_AND_ADMIN = 17;
+const ALL = 31;
 
 const floorOf = (above: number): Record<string, string> => ({ POSTERN_FENCING_FLOOR: String(above) });
 
@@ -188,6 +192,36 @@ test('a replica with a new session is registered again before it makes a lease',
   expect(await registered(control, root, 0)).toEqual([BigInt.asUintN(64, own.sessionId).toString(16)]);
   await replica.endLease(lease);
 });
+
+test(
+  'a replica whose new session may not be registered is not ready, and says why, until it may',
+  TIMEOUT,
+  async () => {
+    const root = freshRoot();
+    await using control = await TestControl.open(sharedZooKeeper());
+    await using cuttable = await startCuttable({ root, controlSessionTimeoutMs: 2_000 });
+    const { replica, proxy } = cuttable;
+    const own = replica.gateway.context.control;
+    const session = own.sessionId;
+    const mayAll = (permission: number): Promise<unknown> =>
+      control.submit(setAcl(`${root}/fencing-floors/0`, [{ permission, id: { scheme: 'world', id: 'anyone' } }]));
+    proxy.suspend();
+    await eventually('its session is given up', () => own.sessionId !== session);
+    await mayAll(READ_AND_ADMIN);
+    proxy.heal();
+    await eventually('it is not ready', async () => (await replica.call('GET', '/readyz')).status === 503, {
+      withinMs: scaled(30_000),
+    });
+    await eventually('it says why', async () =>
+      /not been registered below the fencing floor for \d+ s \(.*NO_AUTH/.test(
+        JSON.stringify((await replica.call('GET', '/readyz')).body),
+      ),
+    );
+    await mayAll(ALL);
+    await replica.untilReady();
+    await replica.endLease(await replica.createLease({ ttlMs: TTL_MS }));
+  },
+);
 
 test('a process that is registered no longer makes no lease', async () => {
   const root = freshRoot();

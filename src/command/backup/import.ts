@@ -5,7 +5,7 @@
  * It keeps nothing of its own about how far it has come. Each record is compared with what is there, and messages
  * are recognised by their ids (protocol C97): run again, it passes over what it has done.
  */
-import { openSync } from 'node:fs';
+import { openSync, statSync } from 'node:fs';
 import type { GivenFor } from '../arguments/command.js';
 import type { importAll as description, KINDS } from '../commands/backup.js';
 import { environment } from '../environment.js';
@@ -65,9 +65,12 @@ function check(file: string): void {
 
 function chunksOf(file: string | undefined): Iterable<Buffer> {
   if (file === undefined) return inputChunks();
+  const cannotBeRead = (why: string): UsageError => new UsageError(`FILE "${file}" cannot be read: ${why}`);
   try {
-    return inputChunks(openSync(file, 'r'));
+    // A pipe gives what it has once; and to open one may never end.
+    if (statSync(file).isFile()) return inputChunks(openSync(file, 'r'));
   } catch (error) {
-    throw new UsageError(`FILE "${file}" cannot be read: ${(error as Error).message}`);
+    throw cannotBeRead((error as Error).message);
   }
+  throw cannotBeRead('it must be a regular file, because it is read twice; leave it out to read standard input');
 }

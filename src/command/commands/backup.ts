@@ -35,7 +35,7 @@ were if they are dead letters. The namespace is that of the export, unless --nam
 Interrupted or refused, the command may be run again: it goes on, and brings no message back twice within a day. Later, messages that were brought \
 back before come once more. At the end it says what it did.
 
-FILE is read once before anything is written: one that is cut off or was changed is refused. From standard input, that is seen at the end only.
+FILE is read once before anything is written: one that is cut off or was changed is refused, and so is a pipe, such as <(zcat …). From standard input, that is seen at the end only.
 
 It needs the scope "use" and "read" on each kind, and "admin" on queues. A schedule goes on with the first time after its import.`,
   arguments: [{ name: 'FILE', sentence: 'the lines; standard input if it is left out', optional: true }],

@@ -22,7 +22,7 @@
  *
  *   between the place and its passing    it stands behind all others, as without a preference; the campaign that is
  *                                        repeated adopts the place, and passes then
- *   passed, reply lost                   looked at again: they have gone, there is nobody left to pass
+ *   passed, reply lost                   looked at again: they have gone, and are told; there is nobody left to pass
  *   it dies before it passes             the transaction checks its node: nobody makes way for nobody
  *   it dies after that                   those who were passed stand behind the others by then, or come back first
  *   two pass the same ones               the second transaction fails; it finds the first, passes it or stays behind it
@@ -42,7 +42,7 @@ import type { BoundClient } from '../../zookeeper/bound.js';
 import { isReason } from '../../zookeeper/errors.js';
 import { retrying } from '../../zookeeper/retrying.js';
 import type { Coordination } from '../coordination.js';
-import { decodeHoldId, decodeRecord } from '../line/contender.js';
+import { decodeHoldId, decodeRecord, type Contender } from '../line/contender.js';
 import type { Line } from '../line/line.js';
 import type { Place } from '../line/place.js';
 import { decodeRevocation } from '../line/revocation/record.js';
@@ -76,6 +76,12 @@ export async function advance(
     const done = await retrying(request.deadline, async () => {
       const zk = context.control.until(request.deadline);
       const standing = await zk.fresh(() => readStanding(zk, line.path, before));
+      // Also those whose pass was done by a try whose reply was lost.
+      const standsNow = new Set(standing.map(({ contender }) => contender));
+      strike(
+        line,
+        before.filter((contender) => !standsNow.has(contender)),
+      );
       const passing = await whoMakesWay(context, zk, standing, preference);
       return pass(context, request, { place, line, standing, passing });
     });
@@ -149,10 +155,17 @@ async function pass(
     if (!isReason(error, 'NO_NODE', 'BAD_VERSION', 'NODE_EXISTS')) throw error;
     return isReason(error, 'NO_NODE') && error.failedIndex === 0 ? 'lost' : 'again';
   }
-  for (const { contender } of passing) {
+  strike(
+    line,
+    passing.map(({ contender }) => contender),
+  );
+  return 'written';
+}
+
+/** They have gone. Those that wait in this replica learn of it at once, and stand again if they made way. */
+function strike(line: Line, gone: readonly Contender[]): void {
+  for (const contender of gone) {
     line.remove(contender);
-    // Those that wait in this replica stand again at once.
     line.waiters.get(contender.name)?.giveUp();
   }
-  return 'written';
 }

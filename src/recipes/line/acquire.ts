@@ -11,7 +11,8 @@
  *                                given up
  *                                (what is kept before its wait is over says that it is now: nobody is waiting, so it
  *                                may be abandoned)
- *   superseded                   another attempt of the same client has it: not ours to touch
+ *   superseded                   another attempt of the same client has it: not ours to touch; also where it came
+ *                                before this one stood again
  *   lost                         it was taken away while the lease lives: 409 `conflict`
  *   lease ended                  ZooKeeper has removed it
  *   outcome unknown              deleted in the background unless the client comes back for it first
@@ -137,6 +138,7 @@ async function acquireIn(context: Coordination, line: Line, request: AcquireRequ
     if (joined.head !== undefined) return refused(context, line, joined.head, 0, hardDeadline);
     return { held: false, why: 'refused', position: 0, holder: undefined, lockedUntil: joined.lockedUntil };
   }
+  if (joined.how === 'superseded') throw await taken(context, request, joined.how);
   const { place } = joined;
   await forgetNotice(context, request, hardDeadline);
   let end: WaitEnd = 'deadline';

@@ -9,7 +9,7 @@ import { isReason, unless } from '../../../zookeeper/errors.js';
 import type { NodeData } from '../../../zookeeper/operations.js';
 import { multiWithOptional, OwnedTransaction } from '../../../zookeeper/owned-transaction.js';
 import { LAST_SEQUENCE } from '../../../zookeeper/paths.js';
-import { deleteTail } from '../candidate-tail.js';
+import { deleteContender, deleteTail } from '../candidate-tail.js';
 import { decodeRecord, encodeRecord, prefixOf, withState, type Contender, type ContenderRecord } from '../contender.js';
 import { delayOf } from '../delay/mark.js';
 import { isOverwritten, recordForeignRevoke } from '../revocation/foreign.js';
@@ -40,6 +40,7 @@ export async function adopt(
   // Of several with the last number nobody knows which was first.
   if (mine.sequence === LAST_SEQUENCE) return joining.giveUpWorn(joining.pathOf(mine));
   const { mode, name, permits } = request;
+  if (request.again === true && (await yields(joining, own))) return { how: 'superseded' };
   if (await removeOrphan(joining, mine)) return LOOK_AGAIN;
   const downgraded = mode === 'read' ? await downgrade(joining, listed, own) : undefined;
   if (downgraded === LOOK_AGAIN) return LOOK_AGAIN;
@@ -74,6 +75,29 @@ export async function adopt(
     if (isReason(error, 'NO_NODE', 'BAD_VERSION')) return LOOK_AGAIN;
     throw error;
   }
+}
+
+/**
+ * Who stands again by itself does not know whether its client still waits for it: where another attempt has a place by
+ * now, the client does not. Only what this attempt has made goes.
+ * @returns whether the place is another attempt's
+ */
+async function yields(joining: Joining, own: readonly Contender[]): Promise<boolean> {
+  const { line, request, session, trace } = joining;
+  const zk = session.until(request.hardDeadline);
+  const nodes = await Promise.all(own.map((each) => zk.find(joining.pathOf(each))));
+  const isMine = (node: NodeData | undefined): boolean =>
+    node !== undefined && decodeRecord(node.data)?.attempt === trace.attempt;
+  const [lowest] = nodes;
+  if (lowest === undefined || isMine(lowest)) return false;
+  for (const [i, each] of own.entries()) {
+    const node = nodes[i];
+    if (node === undefined || !isMine(node)) continue;
+    await unless(deleteContender(zk, joining.pathOf(each), node.stat.version), 'NO_NODE', 'BAD_VERSION');
+    line.remove(each);
+  }
+  trace.wrote = false;
+  return true;
 }
 
 /** Reads the node. Where a foreign client has written over a hold its lease is told (`revocation/foreign.ts`). */

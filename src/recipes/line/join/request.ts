@@ -30,6 +30,8 @@ export interface JoinRequest {
   candidate?: Pick<CandidateRecord, 'preference' | 'passed'> | undefined;
   /** The notice that an earlier place of this request made way. It has no use once the request stands again. */
   notice?: string | undefined;
+  /** It stands again by itself: another attempt that has a place by now keeps it. */
+  again?: true | undefined;
   /** 0, and no `keepPlace`: the caller wants a place only where it is free. */
   waitMs: number;
   /** The place stays in line if no answer can be given. */
@@ -51,6 +53,8 @@ export interface Placed {
 
 export type Joined =
   | Placed
+  /** It was to stand again, and another attempt stands by now. */
+  | { how: 'superseded' }
   /** The caller does not wait, and somebody stands in line, or a lock-delay runs. */
   | { how: 'refused'; head: Contender }
   | { how: 'refused'; head: undefined; lockedUntil: number };

@@ -56,7 +56,7 @@ interface PlaceLost {
  * The request that stands again, behind all others, for a place that is gone because it made way for another candidate.
  * @returns undefined when that is not why it is gone, or another attempt had the place before
  */
-export async function againIfOvertaken<T extends Pick<JoinRequest, 'data' | 'candidate' | 'notice'>>(
+export async function againIfOvertaken<T extends Pick<JoinRequest, 'data' | 'candidate' | 'notice' | 'again'>>(
   { control, layout }: Pick<Coordination, 'control' | 'layout'>,
   { holdId, record: { leaseId, attempt, data, candidate } }: PlaceLost,
   request: T,
@@ -70,7 +70,7 @@ export async function againIfOvertaken<T extends Pick<JoinRequest, 'data' | 'can
   if (notice?.overtaken !== attempt) return undefined;
   const { preference, passed = 0 } = candidate ?? {};
   // The value may be an earlier request's, if this one has none.
-  const again = { ...request, data, candidate: { preference, passed: candidate?.passed } };
+  const again = { ...request, data, candidate: { preference, passed: candidate?.passed }, again: true as const };
   return notice.preferred === true ? { ...again, candidate: { preference, passed: passed + 1 }, notice: path } : again;
 }
 
