@@ -122,7 +122,8 @@ async function heldJob(job: HoldJob, { postern, guardian, interrupts }: Parts): 
       interrupts,
       output,
       killAfterMs: values['kill-after'],
-      maxHoldMs: values['max-hold'] && Math.max(0, values['max-hold'] - (performance.now() - since)),
+      maxHoldMs: values['max-hold'],
+      heldMs: performance.now() - since,
       onAsked: (tell) => (asked = tell),
     });
   tellHolds(output, 'acquired', what, held);

@@ -42,13 +42,15 @@ export interface JobOptions {
   /** From SIGTERM to SIGKILL where the hold lives on, ms. */
   readonly killAfterMs: number;
   readonly maxHoldMs?: number | undefined;
+  /** How much of that another job has had of the hold. */
+  readonly heldMs?: number;
   /** Calls its argument when somebody asks for the hold; `breakInMs` says when it is taken, if it is. */
   readonly onAsked?: (asked: (why: string, breakInMs: number | undefined) => void) => void;
 }
 
 /** @returns how the job ended; nothing of it runs any more if it was stopped */
 export async function runJob(options: JobOptions): Promise<Ending> {
-  const { guardian, kept, argv, env, input, interrupts, output, killAfterMs, maxHoldMs } = options;
+  const { guardian, kept, argv, env, input, interrupts, output, killAfterMs, maxHoldMs, heldMs = 0 } = options;
   const stopping = (why: string): void => output.tell('stopping', `${why}: stopping the job`, { why });
   let bounds = boundsOf(kept);
   const running = guardian.run({ argv, env, input, bounds, killAfterMs, stopping });
@@ -71,7 +73,10 @@ export async function runJob(options: JobOptions): Promise<Ending> {
   const longest =
     maxHoldMs === undefined
       ? undefined
-      : setTimeout(() => stop(`it has run for ${showDuration(maxHoldMs)}, the longest hold`, killAfterMs), maxHoldMs);
+      : setTimeout(
+          () => stop(`it has run for ${showDuration(maxHoldMs)}, the longest hold`, killAfterMs),
+          Math.max(0, maxHoldMs - heldMs),
+        );
   const pass = interrupts.passTo((signal) => running.signal(signal));
   try {
     const result = await running.ending;
