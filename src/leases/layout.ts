@@ -26,6 +26,8 @@
  *   <root>/ns/<namespace>/locks/<name>/_c_<guid>-lock-<sequence>   a contender in line (ephemeral), also under rwlocks,
  *                                                                  semaphores, elections, pool-lines
  *                                                      (there with a tail: see recipes/line/candidate-tail.ts)
+ *   <root>/ns/<namespace>/lock-rooms/<name>/_c_<guid>-prio<priority>-<sequence>   waits for its turn at a lock by
+ *                                                      priority (ephemeral): see recipes/lock/priority.ts
  *   <root>/ns/<namespace>/lock-delays/locks/<name>/<holdId>        a hold with a lock-delay (persistent, outlives it by
  *                                                                  the delay), also rwlocks
  *   <root>/ns/<namespace>/lock-delays/leases/<leaseId>             the lease asked for lock-delays (ephemeral)
@@ -75,6 +77,12 @@ export const BUCKET_DIGITS = 2;
 /** The kinds of lines of contenders; their directories are named by the plurals, except for pools. */
 export const LINE_KINDS = ['lock', 'rwlock', 'semaphore', 'election', 'pool'] as const;
 export type LineKind = (typeof LINE_KINDS)[number];
+
+/** The room in front of the line of a lock by priority (`recipes/lock/priority.ts`). */
+export const ROOM = 'lock-room';
+/** Where a lease has places of one sort: in lines, and in rooms. */
+export type PlaceKind = LineKind | typeof ROOM;
+export const PLACE_KINDS: readonly PlaceKind[] = [...LINE_KINDS, ROOM];
 
 /** The kinds in which holds may have a lock-delay. */
 export const DELAYED_KINDS = ['lock', 'rwlock'] as const satisfies readonly LineKind[];
@@ -210,12 +218,12 @@ export class Layout {
   }
 
   /** The directory of all lines of one kind. */
-  lines(kind: LineKind, namespace: string): string {
+  lines(kind: PlaceKind, namespace: string): string {
     return join(this.namespace(namespace), kind === 'pool' ? POOL_LINES : `${kind}s`);
   }
 
   /** The directory in which the contenders for `name` stand. */
-  line(kind: LineKind, namespace: string, name: string): string {
+  line(kind: PlaceKind, namespace: string, name: string): string {
     return join(this.lines(kind, namespace), name);
   }
 

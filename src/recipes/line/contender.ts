@@ -7,6 +7,7 @@
  *                                            (`candidate-tail.ts`)
  *         _c_<guid>-permit<count>-<sequence> of a semaphore: how many permits it wants, so that a listing is enough to
  *         decide
+ *         _c_<guid>-prio<priority>-<sequence> in the room of a lock by priority (`lock/priority.ts`)
  *   data  JSON, below                        of our own contenders; others may have anything
  *         an id, a line break, and the JSON    of candidates: LeaderLatch reads the data as the participant's id
  *
@@ -36,7 +37,13 @@ const NAME_START = '_c_';
 const PREFIXES = ['lock-', '__READ__', '__WRIT__', 'latch-'] as const;
 /** Semaphores only: the number of permits. */
 type PermitPrefix = `permit${number}-`;
-export type NodePrefix = (typeof PREFIXES)[number] | PermitPrefix;
+/** In rooms only: the priority. */
+type PriorityPrefix = `prio${number}-`;
+export type NodePrefix = (typeof PREFIXES)[number] | PermitPrefix | PriorityPrefix;
+
+export const PRIORITY_MAX = 10;
+/** So many later requests each step of priority passes (protocol C95). */
+export const RANKS_PER_PRIORITY = 100;
 
 /**
  * A znode in line. Of foreign clients only the name is known: unless it says that it reads, it is taken to exclude all
@@ -44,11 +51,14 @@ export type NodePrefix = (typeof PREFIXES)[number] | PermitPrefix;
  */
 export interface Contender {
   name: string;
+  /** Where it stands. In a room that is its rank: its number less {@link RANKS_PER_PRIORITY} for each step of priority. */
   sequence: number;
   /** Shares with others who read. */
   reads: boolean;
   /** Semaphores: how many permits it wants. Elsewhere, and if the name does not say, one. */
   permits?: number | undefined;
+  /** In a room. */
+  priority?: number;
 }
 
 export type ContenderState = 'waiting' | 'granted';
@@ -160,6 +170,7 @@ export function nodePrefix(guid: string, prefix: NodePrefix): string {
 /** Of ours and Curator's, or kazoo's. */
 const READS = /__(?:READ__|rlock__)\d{10}$/;
 const PERMITS = /-permit(\d{1,5})-\d{10}$/;
+const PRIORITY = /-prio(\d{1,2})-\d{10}$/;
 
 /** In the name of a candidate's tail, which is no contender. */
 const TAIL = '-tail-latch-';
@@ -199,8 +210,16 @@ export function parseContender(name: string): Contender | undefined {
   if (name.length === LOCK_SEQUENCE_AT + 10 && name.startsWith('-lock-', LOCK_SEQUENCE_AT - 6))
     return { name, sequence, reads: false, permits: undefined };
   if (name.includes(TAIL)) return undefined;
+  const priority = PRIORITY.exec(name)?.[1];
+  if (priority !== undefined) return ranked({ name, sequence, reads: false, priority: Number(priority) });
   const permits = PERMITS.exec(name)?.[1];
   return { name, sequence, reads: READS.test(name), permits: permits === undefined ? undefined : Number(permits) };
+}
+
+/** Never below 0, and the same for everybody, at any time. */
+function ranked(contender: Contender & { priority: number }): Contender {
+  const ranks = RANKS_PER_PRIORITY * (PRIORITY_MAX - contender.priority);
+  return { ...contender, sequence: contender.sequence + ranks };
 }
 
 /**
@@ -232,7 +251,7 @@ export function shownLine(children: readonly string[]): Contender[] {
 }
 
 const OWN_NAME =
-  /^_c_([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})-(lock-|__READ__|__WRIT__|latch-|permit\d{1,5}-)\d{10}$/;
+  /^_c_([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})-(lock-|__READ__|__WRIT__|latch-|permit\d{1,5}-|prio\d{1,2}-)\d{10}$/;
 
 /** Whether the name is that of a node under this guid. */
 export function isNamed(name: string, guid: string): boolean {
@@ -299,15 +318,16 @@ export interface Hold {
 }
 
 const HOLD_BYTES = 1 + 16 + 4 + 8;
-/** In place of a prefix's number; the number of permits follows at the end, in two bytes. */
+/** In place of a prefix's number; the number of permits, or the priority, follows at the end, in two bytes. */
 const PERMITS_CODE = 0x70;
-const PERMITS_BYTES = 2;
+const PRIORITY_CODE = 0x71;
+const COUNT_BYTES = 2;
 
 export function encodeHoldId({ prefix, guid, sequence, czxid }: Hold): string {
-  const permits = isPermit(prefix) ? Number.parseInt(prefix.slice('permit'.length), 10) : undefined;
-  const bytes = Buffer.allocUnsafe(HOLD_BYTES + (permits === undefined ? 0 : PERMITS_BYTES)); // every byte is written
-  bytes.writeUInt8(isPermit(prefix) ? PERMITS_CODE : PREFIXES.indexOf(prefix), 0);
-  if (permits !== undefined) bytes.writeUInt16BE(permits, HOLD_BYTES);
+  const count = prefix.startsWith('p') ? COUNTED.exec(prefix)?.[2] : undefined;
+  const bytes = Buffer.allocUnsafe(HOLD_BYTES + (count === undefined ? 0 : COUNT_BYTES)); // every byte is written
+  bytes.writeUInt8(codeOf(prefix), 0);
+  if (count !== undefined) bytes.writeUInt16BE(Number(count), HOLD_BYTES);
   bytes.write(guid.replaceAll('-', ''), 1, 'hex');
   bytes.writeInt32BE(sequence, 17);
   bytes.writeBigInt64BE(BigInt(czxid), 21);
@@ -317,9 +337,10 @@ export function encodeHoldId({ prefix, guid, sequence, czxid }: Hold): string {
 export function decodeHoldId(holdId: string): Hold | undefined {
   const bytes = Buffer.from(holdId, 'base64url');
   if (bytes.length < HOLD_BYTES || bytes.toString('base64url') !== holdId) return undefined;
-  const isPermit = bytes.readUInt8(0) === PERMITS_CODE;
-  if (bytes.length !== HOLD_BYTES + (isPermit ? PERMITS_BYTES : 0)) return undefined;
-  const prefix = isPermit ? (`permit${bytes.readUInt16BE(HOLD_BYTES)}-` as const) : PREFIXES[bytes.readUInt8(0)];
+  const code = bytes.readUInt8(0);
+  const isCounted = code === PERMITS_CODE || code === PRIORITY_CODE;
+  if (bytes.length !== HOLD_BYTES + (isCounted ? COUNT_BYTES : 0)) return undefined;
+  const prefix = isCounted ? countedPrefix(code, bytes.readUInt16BE(HOLD_BYTES)) : PREFIXES[code];
   const hex = bytes.toString('hex', 1, 17);
   const czxid = bytes.readBigInt64BE(21);
   const sequence = bytes.readInt32BE(17);
@@ -332,23 +353,30 @@ export function decodeHoldId(holdId: string): Hold | undefined {
   };
 }
 
-function isPermit(prefix: NodePrefix): prefix is PermitPrefix {
-  return prefix.startsWith('permit');
+const COUNTED = /^(permit|prio)(\d{1,5})-$/;
+
+function codeOf(prefix: NodePrefix): number {
+  if (prefix.startsWith('permit')) return PERMITS_CODE;
+  return prefix.startsWith('prio') ? PRIORITY_CODE : (PREFIXES as readonly string[]).indexOf(prefix);
+}
+
+function countedPrefix(code: number, count: number): NodePrefix | undefined {
+  if (code === PERMITS_CODE) return `permit${count}-`;
+  return count <= PRIORITY_MAX ? `prio${count}-` : undefined;
 }
 
 export function holdNodeName({ prefix, guid, sequence }: Hold): string {
   return nodePrefix(guid, prefix) + formatSequence(sequence);
 }
 
-/** As its name would be parsed. */
+/** As its name is parsed. */
 export function contenderOf(hold: Hold): Contender {
-  const { prefix, sequence } = hold;
-  return {
-    name: holdNodeName(hold),
-    sequence,
-    reads: prefix === '__READ__',
-    permits: isPermit(prefix) ? Number.parseInt(prefix.slice('permit'.length), 10) : undefined,
-  };
+  return parseContender(holdNodeName(hold)) as Contender;
+}
+
+/** Whether it is the name of a place in a room. */
+export function isInRoom({ prefix }: Hold): boolean {
+  return prefix.startsWith('prio');
 }
 
 /** The holdId of one of our own nodes, undefined for any other name. */
