@@ -3,7 +3,7 @@
  *
  * Reading order: this; `held-claims.ts` and `participations.ts`; `events.ts`.
  */
-import { PLACE_KINDS, ROOM, type Layout, type LineKind, type PlaceKind } from '../../leases/layout.js';
+import { LINE_KINDS, ROOM, type Layout, type LineKind, type PlaceKind } from '../../leases/layout.js';
 import type { Lease } from '../../leases/lease.js';
 import type { BoundClient } from '../../zookeeper/bound.js';
 import type { NodeData } from '../../zookeeper/operations.js';
@@ -199,7 +199,7 @@ async function describeMember(zk: BoundClient, path: string): Promise<OwnHold | 
 
 /** Where the directories are in which something can be held. */
 function parentsOf(layout: Layout, namespace: string): Map<Holding, string> {
-  const lines = PLACE_KINDS.map((kind): [Holding, string] => [kind, layout.lines(kind, namespace)]);
+  const lines = [...LINE_KINDS, ROOM].map((kind): [Holding, string] => [kind, layout.lines(kind, namespace)]);
   return new Map([
     ...lines,
     ['group', layout.groups(namespace)],

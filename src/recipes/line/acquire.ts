@@ -51,7 +51,7 @@ export interface AcquireRequest extends JoinRequest {
    * the request, and nobody else has the place.
    */
   endLease?: ((deadline: number) => Promise<boolean>) | undefined;
-  /** Of elections, and of rooms: what is done for a place whose turn has not come, before it waits. `lost`: it is gone. */
+  /** Of elections and rooms: what is done for a place that is not the first, before it waits. `lost`: it is gone. */
   advance?: ((place: Place, line: Line) => Promise<'written' | 'lost'>) | undefined;
   /** Of pools, and of rooms: what the turn gives, and what removes the place with it. */
   assign?: Assign | undefined;

@@ -28,6 +28,7 @@ import type { Kind } from '../../metrics/metrics.js';
 import { randomId } from '../../random.js';
 import type { Stat } from '../../zookeeper/operations.js';
 import { formatSequence, LAST_SEQUENCE, parseSequence } from '../../zookeeper/paths.js';
+import { PRIORITY_MAX, ranked } from './rank.js';
 
 /** How a contender holds: beside nobody, beside those who read, or beside as many as there are permits for. */
 export type Mode = 'exclusive' | 'read' | 'write' | 'shared';
@@ -41,17 +42,13 @@ type PermitPrefix = `permit${number}-`;
 type PriorityPrefix = `prio${number}-`;
 export type NodePrefix = (typeof PREFIXES)[number] | PermitPrefix | PriorityPrefix;
 
-export const PRIORITY_MAX = 10;
-/** So many later requests each step of priority passes (protocol C95). */
-export const RANKS_PER_PRIORITY = 100;
-
 /**
  * A znode in line. Of foreign clients only the name is known: unless it says that it reads, it is taken to exclude all
  * others.
  */
 export interface Contender {
   name: string;
-  /** Where it stands. In a room that is its rank: its number less {@link RANKS_PER_PRIORITY} for each step of priority. */
+  /** Where it stands: its number; in a room its rank (`rank.ts`). */
   sequence: number;
   /** Shares with others who read. */
   reads: boolean;
@@ -211,15 +208,14 @@ export function parseContender(name: string): Contender | undefined {
     return { name, sequence, reads: false, permits: undefined };
   if (name.includes(TAIL)) return undefined;
   const priority = PRIORITY.exec(name)?.[1];
-  if (priority !== undefined) return ranked({ name, sequence, reads: false, priority: Number(priority) });
+  if (priority !== undefined) return { name, reads: false, ...ranked(sequence, Number(priority)) };
   const permits = PERMITS.exec(name)?.[1];
   return { name, sequence, reads: READS.test(name), permits: permits === undefined ? undefined : Number(permits) };
 }
 
-/** Never below 0, and the same for everybody, at any time. */
-function ranked(contender: Contender & { priority: number }): Contender {
-  const ranks = RANKS_PER_PRIORITY * (PRIORITY_MAX - contender.priority);
-  return { ...contender, sequence: contender.sequence + ranks };
+/** In the order in which they were made, which is not that of a room. */
+export function byNumber(a: Contender, b: Contender): number {
+  return (parseSequence(a.name) ?? 0) - (parseSequence(b.name) ?? 0);
 }
 
 /**

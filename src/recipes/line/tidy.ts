@@ -11,7 +11,7 @@
  * - Revocations whose hold is gone, and what is kept for leases that have ended, are removed.
  * - An abandoned place at the head of a line is removed also where nobody waits behind it.
  */
-import { PLACE_KINDS, ROOM, type PlaceKind } from '../../leases/layout.js';
+import { LINE_KINDS, ROOM, type PlaceKind } from '../../leases/layout.js';
 import type { BoundClient } from '../../zookeeper/bound.js';
 import { ZooKeeperError } from '../../zookeeper/errors.js';
 import type { Stat } from '../../zookeeper/operations.js';
@@ -54,7 +54,7 @@ export class TidyLines implements Chore {
     const { layout } = this.#context;
     await this.#idle.sweep(
       sweep,
-      (namespace) => PLACE_KINDS.map((kind) => ({ kind, namespace, path: layout.lines(kind, namespace) })),
+      (namespace) => [...LINE_KINDS, ROOM].map((kind) => ({ kind, namespace, path: layout.lines(kind, namespace) })),
       (directory, before, parent) => this.#tidy(sweep, parent, directory, before),
     );
     for (const leaseId of await sweep.children(layout.revocations)) {

@@ -1,11 +1,11 @@
 /**
  * Locks by priority: whoever asks with a higher `priority` is granted before those who wait with a lower one.
  *
- * Guarantee: who waits is granted in order of rank: its number in the room less {@link RANKS_PER_PRIORITY} for each step
- *   of priority, lowest first. A rank never changes and is the same for everybody; so among equals it is first come
- *   first, and a request of priority p is passed by at most 100 × (10 − p) that come later. Who holds is not interrupted.
- *   All else (one holder, tokens that rise, release, revocation) is that of any lock, because the line is.
- * Not guaranteed: that a request with `waitMs: 0` passes anybody. One that comes in the moment of a turn is not part of it.
+ * Guarantee: who waits is granted in order of rank: its number in the room less 100 for each step of priority, lowest
+ *   first (`line/rank.ts`). A rank never changes and is the same for everybody; so among equals it is first come first,
+ *   and a request of priority p is passed by at most 100 × (10 − p) that come later. Who holds is not interrupted. All
+ *   else (one holder, tokens that rise, release, revocation) is that of any lock, because the line is.
+ * Not guaranteed: that a request with `waitMs: 0` passes anybody; nor that one does that comes while a turn is taken.
  *
  * In front of the line is a *room*. A request waits there, in order of rank; and while the line is empty the first of
  * the room goes into it, in one transaction: raise the room's version, delete the place in the room at its version,
@@ -22,8 +22,8 @@
  * Two turns exclude each other, because the room is listed before the line: who listed the room before another's turn
  * fails by its version, and who listed it after that sees the other's place in the line.
  *
- * A place of this request is looked for in the room before it is looked for in the line, since it goes that way only; so
- * no two attempts of one request stand in both for longer than a moment (protocol C94).
+ * A place of this request is looked for in the room before it is looked for in the line, since it goes that way only;
+ * so no two attempts of one request stand in both for longer than a moment (protocol C94).
  *
  * Where it can be cut off:
  *
@@ -36,12 +36,13 @@
  * That a lock is taken by priority its directory says (`line/directory.ts`). It is written by the first who asks with a
  * priority, where nobody stands in the line, and is forgotten with the directory, an hour after its last use.
  *
- * Layout:  <root>/ns/<namespace>/lock-rooms/<name>/_c_<guid>-prio<priority>-<sequence>   ephemeral, of the lease's session
+ * Layout:  <root>/ns/<namespace>/lock-rooms/<name>/_c_<guid>-prio<priority>-<sequence>
+ *            ephemeral, of the lease's session
  */
 import { isPosternError, LeaseExpiredError, PosternError, StandingConflictError } from '../../errors.js';
 import { lockDelaysOf, ROOM } from '../../leases/layout.js';
 import type { Lease } from '../../leases/lease.js';
-import { isReason, NoReplyError, unless } from '../../zookeeper/errors.js';
+import { isReason, unless } from '../../zookeeper/errors.js';
 import type { LeaseSession } from '../../zookeeper/lease-session.js';
 import type { Listing } from '../../zookeeper/operations.js';
 import { parentOf } from '../../zookeeper/paths.js';

@@ -11,6 +11,7 @@ import { LAST_SEQUENCE } from '../../../zookeeper/paths.js';
 import type { Coordination } from '../../coordination.js';
 import { deleteContender } from '../candidate-tail.js';
 import {
+  byNumber,
   guidOf,
   isNamed,
   prefixOf,
@@ -90,7 +91,7 @@ export class Joining {
     return line;
   }
 
-  /** The request's own nodes in a listing, lowest first. @param created a name that is known to be one of them */
+  /** The request's own nodes in a listing, in the order of their numbers. @param created one that is known to be own */
   async own(listed: readonly Contender[], created?: string): Promise<Contender[]> {
     const { guids, lease, hardDeadline } = this.request;
     const own: Contender[] = [];
@@ -107,7 +108,7 @@ export class Joining {
         if (node !== undefined && node.stat.ephemeralOwner === lease.sessionId) own.push(contender);
       }
     }
-    return own;
+    return this.line.rule.isRoom === true ? own.sort(byNumber) : own;
   }
 
   /** Which kind of node a place of this request is. */
