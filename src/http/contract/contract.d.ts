@@ -4960,7 +4960,7 @@ export interface components {
             lockDelayMs?: components["schemas"]["LockDelayMs"];
             /**
              * @description Takes the lock by priority: who waits with a higher one is granted before those with a lower one, and in order
-             *     of arrival among equals. There is no default: without it the lock is taken in order of arrival. A lock is
+             *     of arrival among equals. Without it the lock is taken in order of arrival. A lock is
              *     taken one way or the other. Not together with `lockDelayMs`, nor with `lease` (422).
              */
             priority?: number;
