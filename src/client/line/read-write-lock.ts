@@ -50,7 +50,7 @@ class Side extends Acquirable {
     return write;
   }
 
-  protected override line(options: AcquireOptions): Line {
+  protected override line(options: AcquireOptions = {}): Line {
     const { gateways } = this.context;
     const path = { name: this.name };
     const more = { ...extras(options), mode: this.#mode };

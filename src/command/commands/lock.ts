@@ -53,6 +53,10 @@ export const LOCK_OPTIONS = {
     'Take the read-write lock NAME as a reader, together with others. The plain lock NAME is another one.',
   ),
   exclusive: toggle('Take the read-write lock NAME as its only writer.'),
+  priority: integer(
+    'Take the lock NAME by priority: of those who wait, the one with the highest is granted next. All who use the lock give one.',
+    { min: 0, max: 10 },
+  ),
   permits: text('COUNT/LIMIT', 'Take so many permits of the semaphore NAME, on whose limit all callers agree.'),
   ...JOB_OPTIONS,
 };
@@ -70,6 +74,7 @@ ${JOB_DESCRIPTION}`,
     'postern lock backup --wait 5m --ttl 15s -- ./backup.sh',
     'postern lock api --permits 2/5 -- ./call.sh',
     'postern lock --names account-4,account-17 -- ./transfer.sh',
+    'postern lock cluster --priority 9 -- ./hotfix.sh',
     'postern lock nightly --busy skip -- ./report.sh      # in the crontabs of ten machines',
   ],
   exits: JOB_EXITS,

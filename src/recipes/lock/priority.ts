@@ -190,7 +190,7 @@ class Taking {
         [
           { type: 'setData', path: this.#room, data: ownDirectory(false), version },
           { type: 'delete', path: place.path, version: place.version },
-          { type: 'create', path, data: encodeRecord(place.record), mode: 'ephemeral-sequential' },
+          { type: 'create', path, data: encodeRecord(place.record), mode: 'ephemeral-sequential', moves: true },
         ],
         deadline,
       );

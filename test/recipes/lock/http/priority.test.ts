@@ -204,6 +204,19 @@ test('a lock is taken by priority or in order of arrival: the other is refused b
   expect(await a.hold('by-arrival', one, { priority: 10 })).toMatchObject({ alreadyHeld: false });
 });
 
+test('a place in the room is one of those that its lease may have, and goes into the line as that one', async () => {
+  await using replica = await startReplica({ settings: { POSTERN_MAX_HOLDS_PER_LEASE: '2' } });
+  const [holder, lease] = [await leaseFor(replica), await leaseFor(replica)];
+  await replica.hold('full', holder, { priority: 0 });
+  await replica.hold('other', lease);
+  const waiting = replica.acquire('full', lease, { ...WAIT, priority: 1 });
+  await replica.untilWaiting('full', 1);
+  const third = await replica.acquire('third', lease, { priority: 1 });
+  expect([third.status, third.body.code]).toEqual([409, 'too-many-holds']);
+  await replica.release('full', holder);
+  expect((await waiting).status).toBe(200);
+});
+
 test('what does not go together with a priority, or is none, is refused', async () => {
   await using replica = await startReplica();
   const lease = await leaseFor(replica);
