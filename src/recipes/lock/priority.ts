@@ -71,11 +71,16 @@ export async function acquireByPriority(
 ): Promise<Granted | NotGranted> {
   const taking = new Taking(context, lease, request);
   const { priority: _, ...inLine } = request;
-  if (!(await taking.agree())) {
-    const waited = await taking.waitInRoom();
-    if (waited !== undefined) return waited;
+  try {
+    if (!(await taking.agree())) {
+      const waited = await taking.waitInRoom();
+      if (waited !== undefined) return waited;
+    }
+    return await acquireLine(context, lease, { ...inLine, ...LOCK, hasTurn: true });
+  } catch (error) {
+    if (!(error instanceof LeaseExpiredError)) taking.endTurn();
+    throw error;
   }
-  return acquireLine(context, lease, { ...inLine, ...LOCK, hasTurn: true });
 }
 
 class Taking {
@@ -132,7 +137,6 @@ class Taking {
       return waited.held ? undefined : await this.#describe(waited);
     } catch (error) {
       if (this.#isInLine && isPosternError(error, 'conflict')) return undefined;
-      if (!(error instanceof LeaseExpiredError)) this.#endTurn();
       throw error;
     }
   }
@@ -270,8 +274,11 @@ class Taking {
     await unless(Promise.resolve(written), 'NO_NODE', 'BAD_VERSION', 'NOT_EMPTY');
   }
 
-  /** Nobody knows whether the turn was had: what it made in the line goes, unless the client comes back for it. */
-  #endTurn(): void {
+  /**
+   * Nobody knows whether the turn was had, or nobody has taken it over: what it made in the line goes, unless the
+   * client comes back for it.
+   */
+  endTurn(): void {
     if (this.#attempt === undefined) return;
     const { cleanup, layout, zooKeeperClock } = this.#context;
     cleanup.endAttempt(this.#line, [this.#guid], this.#attempt, {
@@ -295,6 +302,6 @@ class Taking {
 
 function inUse(name: string): PosternError {
   return new StandingConflictError(
-    `Lock "${name}" is in use in order of arrival: it is not taken by priority until it was not used for an hour, or nobody stands in its line and no lock-delay runs.`,
+    `Lock "${name}" is in use in order of arrival. It can be taken by priority when nobody stands in its line; where holds have had a lock-delay, when nobody has used it for an hour.`,
   );
 }

@@ -4,7 +4,7 @@ import type { LeaseHandle } from '../../../support/http/client.js';
 import { sortLine } from '../../../../src/recipes/line/contender.js';
 import { OPCODE } from '../../../../src/zookeeper/operations.js';
 import { eventually } from '../../../support/eventually.js';
-import { startCuttable } from '../../../support/scene.js';
+import { seededRandom, startCuttable } from '../../../support/scene.js';
 import { spawnReplica, startPair, startReplica, type Replica } from '../../../support/start-gateway.js';
 import { freshRoot } from '../../../support/start-zookeeper.js';
 import { scaled } from '../../../support/timing.js';
@@ -12,8 +12,15 @@ import { scaled } from '../../../support/timing.js';
 const NAME = 'turns';
 const WAIT = { waitMs: 50_000 };
 
-/** Lets `meanwhile` happen once, when the replica is about to take a turn: it has listed room and line. */
-function beforeTurn(replica: Replica, meanwhile: () => unknown): void {
+interface Meanwhile {
+  /** When the replica is about to take a turn: it has listed room and line. */
+  before?: () => unknown;
+  /** When it has taken one, and has not been granted yet. */
+  after?: (isGone: () => boolean) => unknown;
+}
+
+/** Lets something happen once. */
+function atTurn(replica: Replica, { before, after }: Meanwhile): void {
   const { sessions } = replica.gateway.context.leases;
   const use = sessions.useRepeatedly.bind(sessions);
   let isDone = false;
@@ -25,11 +32,12 @@ function beforeTurn(replica: Replica, meanwhile: () => unknown): void {
         const multi = session.multi.bind(session);
         session.multi = async (items, until) => {
           const isTurn = items.some(({ type, path }) => type === 'setData' && path.includes('/lock-rooms/'));
-          if (isTurn && !isDone) {
-            isDone = true;
-            await meanwhile();
-          }
-          return multi(items, until);
+          if (!isTurn || isDone) return multi(items, until);
+          isDone = true;
+          await before?.();
+          const results = await multi(items, until);
+          await after?.(() => requester?.gone === true);
+          return results;
         };
         return work(session, attempt);
       },
@@ -59,7 +67,7 @@ describe('a lost answer', () => {
     const { replica: a, proxy } = cuttable;
     const lease = await leaseFor(b);
     let lost: Promise<void> | undefined;
-    beforeTurn(a, () => void (lost = proxy[lose](OPCODE.multi)));
+    atTurn(a, { before: () => void (lost = proxy[lose](OPCODE.multi)) });
     const got = await a.hold(NAME, lease, { priority: 1 });
     await lost;
     expect(lost).toBeDefined();
@@ -80,7 +88,7 @@ describe('a lost answer', () => {
       const lease = await leaseFor(b);
       const cut = async (body: Record<string, unknown>): Promise<void> => {
         let lost: Promise<void> | undefined;
-        beforeTurn(a, () => void (lost = proxy.loseReply(OPCODE.multi).then(() => proxy.refuse())));
+        atTurn(a, { before: () => void (lost = proxy.loseReply(OPCODE.multi).then(() => proxy.refuse())) });
         const unknown = await a.acquire(NAME, lease, { priority: 1, ...body });
         await lost;
         expect([unknown.status, unknown.body]).toMatchObject([503, { code: 'outcome-unknown' }]);
@@ -116,9 +124,7 @@ test('of two turns that are taken at once one is had, and the other request goes
   const waiting = a.acquire(NAME, low, { ...WAIT, priority: 1 });
   await a.untilWaiting(NAME, 1);
   let granted: { fencingToken: number } | undefined;
-  beforeTurn(a, async () => {
-    granted = await b.hold(NAME, high, { ...WAIT, priority: 10 });
-  });
+  atTurn(a, { before: async () => (granted = await b.hold(NAME, high, { ...WAIT, priority: 10 })) });
   await b.release(NAME, holder);
   await eventually('the other one has it', () => granted !== undefined);
   expect(await standing(b)).toEqual([1, 1]);
@@ -134,9 +140,7 @@ test('two attempts of one request at once, at two replicas, have one hold', asyn
   const { a, b } = pair;
   const lease = await leaseFor(a);
   let second: { holdId: string } | undefined;
-  beforeTurn(a, async () => {
-    second = await b.hold(NAME, lease, { priority: 1 });
-  });
+  atTurn(a, { before: async () => (second = await b.hold(NAME, lease, { priority: 1 })) });
   const first = await a.acquire(NAME, lease, { priority: 1, waitMs: 1_000 });
   expect([200, 409]).toContain(first.status);
   if (first.status === 200) expect(first.body.holdId).toBe(second!.holdId);
@@ -169,3 +173,64 @@ test(
   },
   scaled(90_000),
 );
+
+test(
+  'whoever comes and goes meanwhile: one holds at a time, tokens rise, and nothing is left',
+  async () => {
+    await using pair = await startPair();
+    const replicas = [pair.a, pair.b];
+    const random = seededRandom('priorities');
+    const pick = (below: number): number => Math.floor(random() * below);
+    const tokens: number[] = [];
+    let holders = 0;
+    const run = async (who: number): Promise<void> => {
+      let lease = await leaseFor(replicas[who % 2]!);
+      for (let turn = 0; turn < 6; turn += 1) {
+        const [here, there] = [replicas[pick(2)]!, replicas[pick(2)]!];
+        const body = { priority: pick(11), requestId: `t${turn}` };
+        const kept = await here.acquire(NAME, lease, { ...body, keepPlace: true });
+        expect([200, 202]).toContain(kept.status);
+        if (kept.status === 202 && pick(3) === 0) {
+          expect((await there.release(NAME, lease, { requestId: body.requestId })).status).toBe(204);
+          continue;
+        }
+        const granted = kept.status === 200 ? kept.body : await there.hold(NAME, lease, { ...body, ...WAIT });
+        holders += 1;
+        expect(holders).toBe(1);
+        tokens.push(granted.fencingToken as number);
+        holders -= 1;
+        if (pick(3) > 0) {
+          expect((await here.release(NAME, lease, { requestId: body.requestId })).status).toBe(204);
+          continue;
+        }
+        await there.endLease(lease);
+        lease = await leaseFor(here);
+      }
+    };
+    await Promise.all(Array.from({ length: 8 }, (_, who) => run(who)));
+    expect(tokens).toEqual(tokens.toSorted((x, y) => x - y));
+    expect(tokens.length).toBeGreaterThan(8);
+    await eventually('nobody stands', async () => (await standing(pair.a)).every((count) => count === 0));
+  },
+  scaled(90_000),
+);
+
+test('a client that goes away between its turn and its grant leaves nothing in the line', async () => {
+  await using pair = await startPair();
+  const { a, b } = pair;
+  const [gone, other] = [await leaseFor(a), await leaseFor(b)];
+  const client = new AbortController();
+  let hasGone = false;
+  atTurn(a, {
+    after: async (isGone) => {
+      client.abort();
+      await eventually('the replica knows', isGone);
+      hasGone = true;
+    },
+  });
+  const lost = a.acquire(NAME, gone, { ...WAIT, priority: 1 }, { signal: client.signal });
+  await expect(lost).rejects.toThrow();
+  await b.hold(NAME, other, { priority: 0, waitMs: 20_000 });
+  expect(hasGone).toBe(true);
+  expect(await standing(b)).toEqual([1, 0]);
+});
