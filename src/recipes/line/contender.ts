@@ -28,7 +28,7 @@ import type { Kind } from '../../metrics/metrics.js';
 import { randomId } from '../../random.js';
 import type { Stat } from '../../zookeeper/operations.js';
 import { formatSequence, LAST_SEQUENCE, parseSequence } from '../../zookeeper/paths.js';
-import { PRIORITY_MAX, ranked } from './rank.js';
+import { PRIORITY_MAX, ranked } from './room/rank.js';
 
 /** How a contender holds: beside nobody, beside those who read, or beside as many as there are permits for. */
 export type Mode = 'exclusive' | 'read' | 'write' | 'shared';
@@ -48,7 +48,7 @@ export type NodePrefix = (typeof PREFIXES)[number] | PermitPrefix | PriorityPref
  */
 export interface Contender {
   name: string;
-  /** Where it stands: its number; in a room its rank (`rank.ts`). */
+  /** Where it stands: its number; in a room its rank (`room/rank.ts`). */
   sequence: number;
   /** Shares with others who read. */
   reads: boolean;

@@ -15,7 +15,7 @@
  * `request.ts`, `acquire.ts`, `join/`, `waiter.ts` with `blockers.ts`, `grant.ts`, `release.ts`. The rest is for what
  * does not go well (`abandoned.ts`, `cleanup.ts`, `worn-directory.ts`, `tidy.ts`, `delay/`, `revocation/`), for who
  * looks on (`view.ts`, `observer.ts`, `guard.ts`), and for single kinds of line (`permits/` of semaphores,
- * `candidate-tail.ts` of elections, `known-free.ts` of locks).
+ * `candidate-tail.ts` of elections, `known-free.ts` of locks, `room/` of locks by priority).
  */
 import type { ROOM } from '../../leases/layout.js';
 import type { Metrics, Kind } from '../../metrics/metrics.js';

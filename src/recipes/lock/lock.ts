@@ -9,7 +9,7 @@
  * Layout:  <root>/ns/<namespace>/locks/<name>/_c_<guid>-lock-<sequence>   ephemeral, of the lease's session
  * Source:  ZooKeeper recipes, "Locks" and "Recoverable Errors and the GUID"; Curator's InterProcessMutex (layout).
  *
- * Reading order: this, with `line/line.ts`; `priority.ts`, with `room-turns.ts`; `many-locks.ts`.
+ * Reading order: this, with `line/line.ts`; `priority.ts`, with `line/room/turns.ts`; `many-locks.ts`.
  */
 import { NotHolderError } from '../../errors.js';
 import { ROOM } from '../../leases/layout.js';

@@ -2,8 +2,8 @@
  * Locks by priority: whoever asks with a higher `priority` is granted before those who wait with a lower one.
  *
  * Guarantee: who waits is granted in order of rank: its number in the room less 100 for each step of priority, lowest
- *   first (`line/rank.ts`). A rank never changes and is the same for everybody; so among equals it is first come first,
- *   and a request of priority p is passed by at most 100 × (10 − p) that come later. Who holds is not interrupted. All
+ *   first (`line/room/rank.ts`). A rank never changes and is the same for everybody; so among equals it is first come
+ *   first, and a request of priority p is passed by at most 100 × (10 − p) that come later. Who holds is not interrupted. All
  *   else (one holder, tokens that rise, release, revocation) is that of any lock, because the line is.
  * Not guaranteed: that a request with `waitMs: 0` passes anybody; nor that one does that comes while a turn is taken.
  *
@@ -55,7 +55,7 @@ import { ownDirectory, readLineDirectory } from '../line/directory.js';
 import type { Line, Turn } from '../line/line.js';
 import type { Place, Written } from '../line/place.js';
 import { acquireLine, type AcquireLine } from '../line/request.js';
-import { RoomTurns } from './room-turns.js';
+import { RoomTurns } from '../line/room/turns.js';
 
 export type AcquireByPriority = Omit<AcquireLine, 'kind' | 'mode' | 'permits'> & { priority: number };
 

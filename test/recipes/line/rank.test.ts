@@ -10,7 +10,7 @@ import {
   type Contender,
   type Hold,
 } from '../../../src/recipes/line/contender.js';
-import { PRIORITY_MAX, RANKS_PER_PRIORITY } from '../../../src/recipes/line/rank.js';
+import { PRIORITY_MAX, RANKS_PER_PRIORITY } from '../../../src/recipes/line/room/rank.js';
 import { formatSequence } from '../../../src/zookeeper/paths.js';
 import { seededRandom } from '../../support/scene.js';
 

@@ -1,6 +1,6 @@
 /**
- * Decides whose turn it is in the room of a lock by priority (`priority.ts`): one instance for all waiting requests of
- * this replica for one name.
+ * Decides whose turn it is in the room of a lock by priority (`lock/priority.ts`): one instance for all waiting requests
+ * of this replica for one name.
  *
  * Of these only the first can be the next. While others stand in the room before it, the nearest of them is watched;
  * once none does, the last who stands in the line. So of a crowd in one replica there is one watch, and the end of a
@@ -16,13 +16,13 @@
  * - The control session is replaced: the watch says `reset`, and it lists again.
  * - Whoever is first in the room, or in the line, is abandoned (C3): looked for every 5 s.
  */
-import { fullJitter, pause } from '../../time.js';
-import type { ControlSession } from '../../zookeeper/control-session.js';
-import type { ServerClock } from '../../zookeeper/server-clock.js';
-import type { Watch } from '../../zookeeper/watch.js';
-import { ABANDONED_CHECK_MS, removeIfAbandoned } from '../line/abandoned.js';
-import { sortLine, type Contender } from '../line/contender.js';
-import type { Line, Turns, Waiter } from '../line/line.js';
+import { fullJitter, pause } from '../../../time.js';
+import type { ControlSession } from '../../../zookeeper/control-session.js';
+import type { ServerClock } from '../../../zookeeper/server-clock.js';
+import type { Watch } from '../../../zookeeper/watch.js';
+import { ABANDONED_CHECK_MS, removeIfAbandoned } from '../abandoned.js';
+import { sortLine, type Contender } from '../contender.js';
+import type { Line, Turns, Waiter } from '../line.js';
 
 interface TurnsContext {
   control: ControlSession;
