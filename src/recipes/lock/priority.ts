@@ -3,8 +3,8 @@
  *
  * Guarantee: who waits is granted in order of rank: its number in the room less 100 for each step of priority, lowest
  *   first (`line/room/rank.ts`). A rank never changes and is the same for everybody; so among equals it is first come
- *   first, and a request of priority p is passed by at most 100 × (10 − p) that come later. Who holds is not interrupted. All
- *   else (one holder, tokens that rise, release, revocation) is that of any lock, because the line is.
+ *   first, and a request of priority p is passed by at most 100 × (10 − p) that come later. Who holds is not
+ *   interrupted. All else (one holder, tokens that rise, release, revocation) is that of any lock, because the line is.
  * Not guaranteed: that a request with `waitMs: 0` passes anybody; nor that one does that comes while a turn is taken.
  *
  * In front of the line is a *room*. A request waits there, in order of rank; and while the line is empty the first of
