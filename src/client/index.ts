@@ -7,7 +7,7 @@ export type { Revocation } from './lease/bound.js';
 export type { Hold } from './lease/hold.js';
 export type { AcquireOptions } from './line/line.js';
 export type { Acquirable } from './line/acquirable.js';
-export type { Lock } from './line/lock.js';
+export type { Lock, LockOptions } from './line/lock.js';
 export type { ReserveOptions } from './line/reservation.js';
 export type { ManyLocks } from './line/many-locks.js';
 export type { AcquireWriteOptions, ReadWriteLock, Writer } from './line/read-write-lock.js';

@@ -296,12 +296,13 @@ export abstract class ZooKeeperClient {
   }
 }
 
-type Creation = { type: 'create'; path: string; mode?: CreateMode } | { type: 'delete' | 'setData' | 'check' };
+type Creation =
+  { type: 'create'; path: string; mode?: CreateMode; moves?: true } | { type: 'delete' | 'setData' | 'check' };
 
 function newNodes(items: readonly Creation[]): NewNode[] {
   const nodes: NewNode[] = [];
   for (const item of items)
-    if (item.type === 'create' && isEphemeral(item.mode))
+    if (item.type === 'create' && isEphemeral(item.mode) && item.moves !== true)
       nodes.push({ path: item.path, sequential: item.mode === 'ephemeral-sequential' });
   return nodes;
 }

@@ -105,6 +105,24 @@ test('of those who wait, a program that is preferred more leads next', async () 
   expect(await shown()).toEqual(['low']);
 });
 
+test('of those who wait for a lock by priority, the highest is granted next', async () => {
+  await using postern = client();
+  await using other = client();
+  const name = randomUUID();
+  const shown = async () => (await other.lock(name).show()).waiters.map(({ priority }) => priority);
+  const first = await postern.lock(name).acquire({ priority: 3 });
+  const low = postern.lock(name).acquire({ priority: 2, waitMs: 60_000 });
+  await eventually('one waits', async () => (await shown()).length === 1);
+  const high = other.lock(name).using({ priority: 7, waitMs: 60_000 }, ({ fencingToken }) => fencingToken);
+  await eventually('it is the next', async () => (await shown())[0] === 7);
+  await first.release();
+  const token = await high;
+  const last = await low;
+  expect(last.fencingToken).toBeGreaterThan(token);
+  await last.release();
+  await expect(postern.lock(name).acquire()).rejects.toMatchObject({ code: 'conflict' });
+});
+
 test('a term that is revoked is over, and the program stands again', async () => {
   await using postern = client({ ttlMs: SHORT_MS });
   const name = randomUUID();

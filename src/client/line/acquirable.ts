@@ -4,7 +4,8 @@ import { Hold } from '../lease/hold.js';
 import { acquireIn, type AcquireOptions, type Line } from './line.js';
 import type { Using } from './using.js';
 
-export abstract class Acquirable {
+/** @typeParam O what an acquire of this kind is asked with */
+export abstract class Acquirable<O extends AcquireOptions = AcquireOptions> {
   readonly name: string;
   protected readonly context: Context;
   readonly #using: Using;
@@ -22,7 +23,7 @@ export abstract class Acquirable {
    * @returns what `work` returns
    * @throws what `work` throws; `HoldLostError` if it was lost before `work` was done; what `acquire` throws
    */
-  async using<T>(options: AcquireOptions, work: (hold: Hold) => T | Promise<T>): Promise<T> {
+  async using<T>(options: O, work: (hold: Hold) => T | Promise<T>): Promise<T> {
     return this.#using.run(this.key(this.#using), () => this.acquire(options), work);
   }
 
@@ -31,11 +32,11 @@ export abstract class Acquirable {
    *
    * @throws PosternError `lock-held` if it was not granted in time; the reason of `options.signal`
    */
-  acquire(options: AcquireOptions = {}): Promise<Hold> {
-    return acquireIn(this.context, this.line(options), options, (hold) => new Hold(hold));
+  acquire(options?: O): Promise<Hold> {
+    return acquireIn(this.context, this.line(options), options ?? {}, (hold) => new Hold(hold));
   }
 
-  protected abstract line(options: AcquireOptions): Line;
+  protected abstract line(options?: O): Line;
 
   /** What makes two of them the same for `using`; undefined if nothing does. */
   protected abstract key(using: Using): string | undefined;

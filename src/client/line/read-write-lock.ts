@@ -56,7 +56,7 @@ class Side extends Acquirable {
     return write;
   }
 
-  protected override line(options: AcquireWriteOptions): Line<Schemas['AcquiredLock']> {
+  protected override line(options: AcquireWriteOptions = {}): Line<Schemas['AcquiredLock']> {
     const { gateways } = this.context;
     const path = { name: this.name };
     const { downgradable } = options;

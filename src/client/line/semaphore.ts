@@ -29,7 +29,7 @@ export class Semaphore extends Acquirable {
   /** Permits add up: whoever asks again means more of them. */
   protected override key(): undefined {}
 
-  protected override line({ data }: AcquireOptions): Line {
+  protected override line({ data }: AcquireOptions = {}): Line {
     const { gateways } = this.context;
     const { limit, permits = 1 } = this.#options;
     const path = { name: this.name };

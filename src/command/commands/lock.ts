@@ -56,6 +56,10 @@ export const LOCK_OPTIONS = {
   downgrade: toggle(
     'With --exclusive: take two jobs with "--" between them. The first one writes; when it has ended with 0 the hold becomes that of a reader, other readers come in and no writer, and the second job runs. It finds the same fencing token.',
   ),
+  priority: integer(
+    'Take the lock NAME by priority: of those who wait, the one with the highest is granted next. All who use the lock give one.',
+    { min: 0, max: 10 },
+  ),
   permits: text('COUNT/LIMIT', 'Take so many permits of the semaphore NAME, on whose limit all callers agree.'),
   ...JOB_OPTIONS,
 };
@@ -74,6 +78,7 @@ ${JOB_DESCRIPTION}`,
     'postern lock api --permits 2/5 -- ./call.sh',
     'postern lock --names account-4,account-17 -- ./transfer.sh',
     'postern lock catalogue --exclusive --downgrade -- ./rebuild.sh -- ./serve.sh',
+    'postern lock cluster --priority 9 -- ./hotfix.sh',
     'postern lock nightly --busy skip -- ./report.sh      # in the crontabs of ten machines',
   ],
   exits: JOB_EXITS,

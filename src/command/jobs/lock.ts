@@ -48,15 +48,17 @@ interface Thing {
 }
 
 function thing({ arguments: [name], values }: GivenLock): Thing {
-  const { names, shared, exclusive, downgrade, permits } = values;
+  const { names, shared, exclusive, downgrade, permits, priority } = values;
   if ([names.length > 0, shared, exclusive, permits !== undefined].filter(Boolean).length > 1)
     throw new UsageError('--names, --shared, --exclusive and --permits exclude each other');
+  if (priority !== undefined && (names.length > 0 || shared || exclusive || permits !== undefined))
+    throw new UsageError('--priority is for the lock NAME alone, without --names, --shared, --exclusive and --permits');
   if (names.length > 0) return manyLocks(name, names);
   if (name === undefined) throw new UsageError('NAME is missing: the lock; or --names, for several');
   checkName('NAME', name);
   if (shared) return { what: asReader(name), of: (postern) => postern.rwlock(name).read };
   if (exclusive) return writer(name, downgrade);
-  if (permits === undefined) return { what: `the lock "${name}"`, of: (postern) => postern.lock(name) };
+  if (permits === undefined) return { what: `the lock "${name}"`, of: (postern) => plainLock(postern, name, priority) };
   const [, count, limit] = PERMITS.exec(permits) ?? [];
   if (count === undefined) throw new UsageError(`--permits is "${permits}"; it must look like 2/5, or 2`);
   const options = { permits: Number(count), ...(limit !== undefined && { limit: Number(limit) }) };
@@ -69,6 +71,12 @@ function writer(name: string, downgradable: boolean): Thing {
     acquire: (options) => postern.rwlock(name).write.acquire({ ...options, ...(downgradable && { downgradable }) }),
   });
   return { what: `the read-write lock "${name}" as its writer`, of };
+}
+
+function plainLock(postern: Postern, name: string, priority: number | undefined): ReturnType<Thing['of']> {
+  const lock = postern.lock(name);
+  if (priority === undefined) return lock;
+  return { acquire: (options) => lock.acquire({ ...options, priority }) };
 }
 
 function manyLocks(name: string | undefined, names: readonly string[]): Thing {
