@@ -7,12 +7,10 @@
  *   <root>/clock                                       written to learn the ensemble's time, and for nothing else
  *                                                      (persistent)
  *   <root>/housekeeper                                 the replica that cleans up (ephemeral, of its control session)
- *   <root>/scheduler                                   the replica that fires schedules (ephemeral, of its control
- *                                                      session)
+ *   <root>/scheduler                                   the replica that fires schedules (as `housekeeper`)
  *   <root>/schedules/<namespace>/<name>                a schedule, and how far it is settled; beside the namespaces,
  *                                                      because one replica watches all of them (persistent)
- *   <root>/replicas                                    its version is the last question for the contention of all
- *                                                      replicas (persistent)
+ *   <root>/replicas                                    its version is the last question about contention (persistent)
  *   <root>/replicas/<sessionId>                        a process of a replica, with its last answer (ephemeral, of its
  *                                                      control session)
  *   <root>/revocations/<leaseId>/<holdId>              a hold asked back, or taken away (persistent, until the lease
@@ -26,6 +24,7 @@
  *   <root>/ns/<namespace>/locks/<name>/_c_<guid>-lock-<sequence>   a contender in line (ephemeral), also under rwlocks,
  *                                                                  semaphores, elections, pool-lines
  *                                                      (there with a tail: see recipes/line/candidate-tail.ts)
+ *   <root>/ns/<namespace>/lock-rooms/<name>/_c_<guid>-prio<p>-<sequence>   see recipes/lock/priority.ts (ephemeral)
  *   <root>/ns/<namespace>/lock-delays/locks/<name>/<holdId>        a hold with a lock-delay (persistent, outlives it by
  *                                                                  the delay), also rwlocks
  *   <root>/ns/<namespace>/lock-delays/leases/<leaseId>             the lease asked for lock-delays (ephemeral)
@@ -56,8 +55,7 @@
  *   <root>/ns/<namespace>/schedule-turns/<bb>          its version counts the writes and removals of all schedules
  *                                                      with that hash (persistent)
  *   <root>/ns/<namespace>/counters/<name>              a counter (persistent)
- *   <root>/ns/<namespace>/counter-marks/<bb>/<hash>    a repeatable operation on a counter (persistent, for some
- *                                                      minutes)
+ *   <root>/ns/<namespace>/counter-marks/<bb>/<hash>    as `group-message-marks`, of a counter (persistent)
  *   <root>/ns/<namespace>/double-barriers/<name>/<member>          a member of a double barrier (ephemeral), and its
  *                                                                  round, `ready` (persistent)
  *
@@ -75,6 +73,8 @@ export const BUCKET_DIGITS = 2;
 /** The kinds of lines of contenders; their directories are named by the plurals, except for pools. */
 export const LINE_KINDS = ['lock', 'rwlock', 'semaphore', 'election', 'pool'] as const;
 export type LineKind = (typeof LINE_KINDS)[number];
+export const ROOM = 'lock-room'; // in front of the line of a lock by priority
+export type PlaceKind = LineKind | typeof ROOM;
 
 /** The kinds in which holds may have a lock-delay. */
 export const DELAYED_KINDS = ['lock', 'rwlock'] as const satisfies readonly LineKind[];
@@ -210,12 +210,12 @@ export class Layout {
   }
 
   /** The directory of all lines of one kind. */
-  lines(kind: LineKind, namespace: string): string {
+  lines(kind: PlaceKind, namespace: string): string {
     return join(this.namespace(namespace), kind === 'pool' ? POOL_LINES : `${kind}s`);
   }
 
   /** The directory in which the contenders for `name` stand. */
-  line(kind: LineKind, namespace: string, name: string): string {
+  line(kind: PlaceKind, namespace: string, name: string): string {
     return join(this.lines(kind, namespace), name);
   }
 

@@ -301,6 +301,13 @@ export interface paths {
          *     itself give the end of the delay in `lockedUntil`. There is no delay after a release, after the end of the lease
          *     by `DELETE`, after a revocation, or when a contender that only waited is lost; a repeated request does not
          *     change the lock-delay of a hold. Clients other than Postern's in the same line do not wait for it.
+         *
+         *     **Priority.** With `priority` the lock is taken by priority: of those who wait, the one with the highest is
+         *     granted first, in order of arrival among equals; the hold of another is never interrupted. Of the requests that
+         *     come later at most 100 × (10 − `priority`) are granted before. A request with `waitMs: 0` passes nobody who
+         *     waits. The order belongs to the lock: who asks without `priority` at a lock by priority, or with one at a lock
+         *     that is in use in order of arrival, is refused with 409 `conflict`. The order is forgotten when nobody has used
+         *     the lock for an hour.
          */
         post: operations["acquireLock"];
         delete?: never;
@@ -4903,6 +4910,8 @@ export interface components {
             count?: number;
             /** @description 1 is the next to be granted. */
             position: number;
+            /** @description Of who waits for its turn at a lock by priority. */
+            priority?: number;
             since: components["schemas"]["Instant"];
             external: boolean;
         };
@@ -4949,6 +4958,12 @@ export interface components {
              */
             keepPlace: boolean;
             lockDelayMs?: components["schemas"]["LockDelayMs"];
+            /**
+             * @description Takes the lock by priority: who waits with a higher one is granted before those with a lower one, and in order
+             *     of arrival among equals. There is no default: without it the lock is taken in order of arrival. A lock is
+             *     taken one way or the other. Not together with `lockDelayMs`, nor with `lease` (422).
+             */
+            priority?: number;
             data?: components["schemas"]["Data"];
             lease?: components["schemas"]["LeaseOfAcquire"];
         };

@@ -8,6 +8,9 @@ import { orUnknown } from '../../recipes/behind-write.js';
 import type { Coordination } from '../../recipes/coordination.js';
 import type { ContenderView } from '../../recipes/line/describe.js';
 import { acquireLine, acquireLineWithLease, releaseLine, type AcquireLine } from '../../recipes/line/request.js';
+import type { ReleaseRequest } from '../../recipes/line/release.js';
+import { releaseLock } from '../../recipes/lock/lock.js';
+import { acquireByPriority } from '../../recipes/lock/priority.js';
 import { setLimit } from '../../recipes/semaphore/semaphore.js';
 import { etagOf, type HolderState, type HolderObservers, type LineSubject } from '../../recipes/line/observer.js';
 import {
@@ -119,6 +122,7 @@ class LineRoutes {
       kind: this.kind,
       mode: body.mode ?? (this.kind === 'semaphore' ? 'shared' : 'exclusive'),
       permits: this.kind === 'semaphore' ? permitsOf(body) : undefined,
+      priority: priorityOf(body),
       name: nameOf(exchange),
       requestId: requestIdOf(exchange, body),
       waitMs,
@@ -132,7 +136,12 @@ class LineRoutes {
     };
     if (body.lease === undefined) {
       const lease = await leaseOf(exchange, this.#context.leases);
-      return answerAcquire(request, lease, undefined, await acquireLine(this.#context, lease, request), exchange);
+      const { priority } = request;
+      const result =
+        priority === undefined
+          ? acquireLine(this.#context, lease, request)
+          : acquireByPriority(this.#context, lease, { ...request, priority });
+      return answerAcquire(request, lease, undefined, await result, exchange);
     }
     const newLease = newLeaseOf(exchange, body, body.lease);
     const { result, lease, leaseToken } = await acquireLineWithLease(this.#context, newLease, request);
@@ -142,14 +151,15 @@ class LineRoutes {
   async release(exchange: Exchange): Promise<Answer> {
     const body = exchange.body as Schemas['ReleaseLockRequest'];
     const lease = await leaseOf(exchange, this.#context.leases);
-    await releaseLine(this.#context, this.kind, {
+    const request: ReleaseRequest = {
       lease,
       name: nameOf(exchange),
       holdId: body.holdId,
       requestId: requestIdOf(exchange, body),
       deadline: exchange.deadline,
       requester: exchange.requester,
-    });
+    };
+    await (this.kind === 'lock' ? releaseLock(this.#context, request) : releaseLine(this.#context, this.kind, request));
     return { status: 204 };
   }
 
@@ -292,6 +302,19 @@ function permitsOf({ limit, count = 1 }: { limit?: number; count?: number }): Ac
   return { limit, count };
 }
 
+/** Of locks only. A hold of one by priority has no lock-delay, and its lease is there before it. */
+function priorityOf({ priority, lockDelayMs = 0, lease }: Schemas['AcquireLockRequest']): number | undefined {
+  if (priority === undefined) return undefined;
+  if (lockDelayMs > 0) throw new InvalidError('lockDelayMs', lockDelayMs, '0 together with priority', { limit: 0 });
+  if (lease !== undefined)
+    throw new InvalidError(
+      'lease',
+      lease,
+      'absent together with priority: get a lease first, and send its Lease-Token',
+    );
+  return priority;
+}
+
 /** A semaphore without an agreed limit has no permits to give; it is shown as having no limit yet. */
 function shownLimit(limit: number): number | null {
   return limit === 0 ? null : limit;
@@ -318,6 +341,7 @@ function describeWaiter(view: WaiterView): Schemas['Waiter'] {
     ...describeWho(view),
     mode: view.mode,
     ...(view.count === undefined ? {} : { count: view.count }),
+    ...(view.priority === undefined ? {} : { priority: view.priority }),
     position: view.position,
     since: instant(view.since),
     external: view.external,

@@ -3,7 +3,7 @@
  *
  * Reading order: this; `held-claims.ts` and `participations.ts`; `events.ts`.
  */
-import { LINE_KINDS, type Layout, type LineKind } from '../../leases/layout.js';
+import { LINE_KINDS, ROOM, type Layout, type LineKind, type PlaceKind } from '../../leases/layout.js';
 import type { Lease } from '../../leases/lease.js';
 import type { BoundClient } from '../../zookeeper/bound.js';
 import type { NodeData } from '../../zookeeper/operations.js';
@@ -24,7 +24,7 @@ const READS_AT_ONCE = 256;
 export type HoldKind = LineKind | 'group' | 'double-barrier';
 
 /** Where something is held. */
-type Holding = LineKind | 'group' | 'double-barrier' | 'pool-member';
+type Holding = PlaceKind | 'group' | 'double-barrier' | 'pool-member';
 
 export interface OwnHold {
   kind: HoldKind;
@@ -106,11 +106,12 @@ async function describeHold(
   context: Coordination,
   zk: BoundClient,
   lease: Lease,
-  kind: LineKind,
+  where: PlaceKind,
   path: string,
 ): Promise<OwnHold | undefined> {
+  const kind = where === ROOM ? 'lock' : where;
   const directory = parentOf(path);
-  const [node, listing, rule] = await Promise.all([zk.find(path), zk.list(directory), readRule(zk, kind, directory)]);
+  const [node, listing, rule] = await Promise.all([zk.find(path), zk.list(directory), readRule(zk, where, directory)]);
   if (node === undefined || listing === undefined) return undefined;
   const line = sortLine(listing.children);
   const isExcluded = async (): Promise<boolean> =>
@@ -130,7 +131,11 @@ async function describeHold(
         )
       : decodeRecord(node.data);
   if (record === undefined || isPrepared(record)) return undefined;
-  const admitted = index < rule.holding(line);
+  const isNext =
+    index < rule.admitted(line) &&
+    (where !== ROOM ||
+      (await zk.children(context.layout.line(kind, lease.namespace, baseName(directory)))).length === 0);
+  const admitted = where !== ROOM && index < rule.holding(line);
   const held = admitted && (rule.leads || (record.state === 'granted' && !(await isExcluded())));
   const isUnasked = record.waitUntil !== undefined && record.waitUntil < context.zooKeeperClock.now();
   return {
@@ -138,7 +143,7 @@ async function describeHold(
     name: baseName(directory),
     path,
     held,
-    isTurn: !held && isUnasked && index < rule.admitted(line),
+    isTurn: !held && isUnasked && isNext,
     holdId: holdIdOf(contender, node.stat),
     requestId: record.requestId,
     fencingToken: node.stat.czxid,
@@ -194,7 +199,7 @@ async function describeMember(zk: BoundClient, path: string): Promise<OwnHold | 
 
 /** Where the directories are in which something can be held. */
 function parentsOf(layout: Layout, namespace: string): Map<Holding, string> {
-  const lines = LINE_KINDS.map((kind): [Holding, string] => [kind, layout.lines(kind, namespace)]);
+  const lines = [...LINE_KINDS, ROOM].map((kind): [Holding, string] => [kind, layout.lines(kind, namespace)]);
   return new Map([
     ...lines,
     ['group', layout.groups(namespace)],

@@ -20,6 +20,7 @@
  * place again, which the repeated request turns into the hold.
  */
 import { isPosternError, LeaseExpiredError, PosternError } from '../../errors.js';
+import { ROOM } from '../../leases/layout.js';
 import type { AcquireOutcome, Kind } from '../../metrics/metrics.js';
 import type { Caller, EndReason } from '../../time.js';
 import { isTransient, NoReplyError, orUnknown, unless } from '../../zookeeper/errors.js';
@@ -50,9 +51,9 @@ export interface AcquireRequest extends JoinRequest {
    * the request, and nobody else has the place.
    */
   endLease?: ((deadline: number) => Promise<boolean>) | undefined;
-  /** Of elections: what is done for a place that is not the first, before it waits. `lost`: it is gone. */
+  /** Of elections and rooms: what is done for a place that is not the first, before it waits. `lost`: it is gone. */
   advance?: ((place: Place, line: Line) => Promise<'written' | 'lost'>) | undefined;
-  /** Of pools: what the turn gives, and what removes the place with it. */
+  /** Of pools, and of rooms: what the turn gives, and what removes the place with it. */
   assign?: Assign | undefined;
   /** Arrival of the request, monotonic: what `waitedMs` and the deadline count from. */
   receivedAt: number;
@@ -102,10 +103,12 @@ export async function acquire(
   request: AcquireRequest,
 ): Promise<Granted | NotGranted> {
   const count = (outcome: AcquireOutcome): void => context.metrics.acquireTotal.inc({ kind, outcome });
-  const line = context.lines.enter(directory, kind);
+  const line = context.lines.enter(directory, request.priority === undefined ? kind : ROOM);
   try {
     const result = await acquireIn(context, line, request);
     if (result.held) {
+      // What has had its turn was counted there.
+      if (request.hasTurn === true) return result.granted;
       count(result.waited ? 'waited' : 'immediate');
       context.metrics.acquireWaitSeconds.observe({ kind }, result.granted.waitedMs / 1_000);
       return result.granted;

@@ -7,6 +7,7 @@
  *                                            (`candidate-tail.ts`)
  *         _c_<guid>-permit<count>-<sequence> of a semaphore: how many permits it wants, so that a listing is enough to
  *         decide
+ *         _c_<guid>-prio<priority>-<sequence> in the room of a lock by priority (`lock/priority.ts`)
  *   data  JSON, below                        of our own contenders; others may have anything
  *         an id, a line break, and the JSON    of candidates: LeaderLatch reads the data as the participant's id
  *
@@ -27,6 +28,7 @@ import type { Kind } from '../../metrics/metrics.js';
 import { randomId } from '../../random.js';
 import type { Stat } from '../../zookeeper/operations.js';
 import { formatSequence, LAST_SEQUENCE, parseSequence } from '../../zookeeper/paths.js';
+import { PRIORITY_MAX, ranked } from './rank.js';
 
 /** How a contender holds: beside nobody, beside those who read, or beside as many as there are permits for. */
 export type Mode = 'exclusive' | 'read' | 'write' | 'shared';
@@ -36,7 +38,9 @@ const NAME_START = '_c_';
 const PREFIXES = ['lock-', '__READ__', '__WRIT__', 'latch-'] as const;
 /** Semaphores only: the number of permits. */
 type PermitPrefix = `permit${number}-`;
-export type NodePrefix = (typeof PREFIXES)[number] | PermitPrefix;
+/** In rooms only: the priority. */
+type PriorityPrefix = `prio${number}-`;
+export type NodePrefix = (typeof PREFIXES)[number] | PermitPrefix | PriorityPrefix;
 
 /**
  * A znode in line. Of foreign clients only the name is known: unless it says that it reads, it is taken to exclude all
@@ -44,11 +48,14 @@ export type NodePrefix = (typeof PREFIXES)[number] | PermitPrefix;
  */
 export interface Contender {
   name: string;
+  /** Where it stands: its number; in a room its rank (`rank.ts`). */
   sequence: number;
   /** Shares with others who read. */
   reads: boolean;
   /** Semaphores: how many permits it wants. Elsewhere, and if the name does not say, one. */
   permits?: number | undefined;
+  /** In a room. */
+  priority?: number;
 }
 
 export type ContenderState = 'waiting' | 'granted';
@@ -160,6 +167,7 @@ export function nodePrefix(guid: string, prefix: NodePrefix): string {
 /** Of ours and Curator's, or kazoo's. */
 const READS = /__(?:READ__|rlock__)\d{10}$/;
 const PERMITS = /-permit(\d{1,5})-\d{10}$/;
+const PRIORITY = /-prio(\d{1,2})-\d{10}$/;
 
 /** In the name of a candidate's tail, which is no contender. */
 const TAIL = '-tail-latch-';
@@ -199,8 +207,15 @@ export function parseContender(name: string): Contender | undefined {
   if (name.length === LOCK_SEQUENCE_AT + 10 && name.startsWith('-lock-', LOCK_SEQUENCE_AT - 6))
     return { name, sequence, reads: false, permits: undefined };
   if (name.includes(TAIL)) return undefined;
+  const priority = PRIORITY.exec(name)?.[1];
+  if (priority !== undefined) return { name, reads: false, ...ranked(sequence, Number(priority)) };
   const permits = PERMITS.exec(name)?.[1];
   return { name, sequence, reads: READS.test(name), permits: permits === undefined ? undefined : Number(permits) };
+}
+
+/** In the order in which they were made, which is not that of a room. */
+export function byNumber(a: Contender, b: Contender): number {
+  return (parseSequence(a.name) ?? 0) - (parseSequence(b.name) ?? 0);
 }
 
 /**
@@ -232,7 +247,7 @@ export function shownLine(children: readonly string[]): Contender[] {
 }
 
 const OWN_NAME =
-  /^_c_([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})-(lock-|__READ__|__WRIT__|latch-|permit\d{1,5}-)\d{10}$/;
+  /^_c_([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})-(lock-|__READ__|__WRIT__|latch-|permit\d{1,5}-|prio\d{1,2}-)\d{10}$/;
 
 /** Whether the name is that of a node under this guid. */
 export function isNamed(name: string, guid: string): boolean {
@@ -299,15 +314,16 @@ export interface Hold {
 }
 
 const HOLD_BYTES = 1 + 16 + 4 + 8;
-/** In place of a prefix's number; the number of permits follows at the end, in two bytes. */
+/** In place of a prefix's number; the number of permits, or the priority, follows at the end, in two bytes. */
 const PERMITS_CODE = 0x70;
-const PERMITS_BYTES = 2;
+const PRIORITY_CODE = 0x71;
+const COUNT_BYTES = 2;
 
 export function encodeHoldId({ prefix, guid, sequence, czxid }: Hold): string {
-  const permits = isPermit(prefix) ? Number.parseInt(prefix.slice('permit'.length), 10) : undefined;
-  const bytes = Buffer.allocUnsafe(HOLD_BYTES + (permits === undefined ? 0 : PERMITS_BYTES)); // every byte is written
-  bytes.writeUInt8(isPermit(prefix) ? PERMITS_CODE : PREFIXES.indexOf(prefix), 0);
-  if (permits !== undefined) bytes.writeUInt16BE(permits, HOLD_BYTES);
+  const count = prefix.startsWith('p') ? COUNTED.exec(prefix)?.[2] : undefined;
+  const bytes = Buffer.allocUnsafe(HOLD_BYTES + (count === undefined ? 0 : COUNT_BYTES)); // every byte is written
+  bytes.writeUInt8(codeOf(prefix), 0);
+  if (count !== undefined) bytes.writeUInt16BE(Number(count), HOLD_BYTES);
   bytes.write(guid.replaceAll('-', ''), 1, 'hex');
   bytes.writeInt32BE(sequence, 17);
   bytes.writeBigInt64BE(BigInt(czxid), 21);
@@ -317,9 +333,10 @@ export function encodeHoldId({ prefix, guid, sequence, czxid }: Hold): string {
 export function decodeHoldId(holdId: string): Hold | undefined {
   const bytes = Buffer.from(holdId, 'base64url');
   if (bytes.length < HOLD_BYTES || bytes.toString('base64url') !== holdId) return undefined;
-  const isPermit = bytes.readUInt8(0) === PERMITS_CODE;
-  if (bytes.length !== HOLD_BYTES + (isPermit ? PERMITS_BYTES : 0)) return undefined;
-  const prefix = isPermit ? (`permit${bytes.readUInt16BE(HOLD_BYTES)}-` as const) : PREFIXES[bytes.readUInt8(0)];
+  const code = bytes.readUInt8(0);
+  const isCounted = code === PERMITS_CODE || code === PRIORITY_CODE;
+  if (bytes.length !== HOLD_BYTES + (isCounted ? COUNT_BYTES : 0)) return undefined;
+  const prefix = isCounted ? countedPrefix(code, bytes.readUInt16BE(HOLD_BYTES)) : PREFIXES[code];
   const hex = bytes.toString('hex', 1, 17);
   const czxid = bytes.readBigInt64BE(21);
   const sequence = bytes.readInt32BE(17);
@@ -332,23 +349,30 @@ export function decodeHoldId(holdId: string): Hold | undefined {
   };
 }
 
-function isPermit(prefix: NodePrefix): prefix is PermitPrefix {
-  return prefix.startsWith('permit');
+const COUNTED = /^(permit|prio)(\d{1,5})-$/;
+
+function codeOf(prefix: NodePrefix): number {
+  if (prefix.startsWith('permit')) return PERMITS_CODE;
+  return prefix.startsWith('prio') ? PRIORITY_CODE : (PREFIXES as readonly string[]).indexOf(prefix);
+}
+
+function countedPrefix(code: number, count: number): NodePrefix | undefined {
+  if (code === PERMITS_CODE) return `permit${count}-`;
+  return count <= PRIORITY_MAX ? `prio${count}-` : undefined;
 }
 
 export function holdNodeName({ prefix, guid, sequence }: Hold): string {
   return nodePrefix(guid, prefix) + formatSequence(sequence);
 }
 
-/** As its name would be parsed. */
+/** As its name is parsed. */
 export function contenderOf(hold: Hold): Contender {
-  const { prefix, sequence } = hold;
-  return {
-    name: holdNodeName(hold),
-    sequence,
-    reads: prefix === '__READ__',
-    permits: isPermit(prefix) ? Number.parseInt(prefix.slice('permit'.length), 10) : undefined,
-  };
+  return parseContender(holdNodeName(hold)) as Contender;
+}
+
+/** Whether it is the name of a place in a room. */
+export function isInRoom({ prefix }: Hold): boolean {
+  return prefix.startsWith('prio');
 }
 
 /** The holdId of one of our own nodes, undefined for any other name. */

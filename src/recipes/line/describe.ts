@@ -28,6 +28,8 @@ export interface ContenderView {
   acknowledged?: boolean;
   /** Candidates of elections only. */
   preference?: number;
+  /** In the room of a lock by priority only. */
+  priority?: number;
   /** Its place does not end with its lease; without `until` it is wanted and does. */
   reservation?: ReservedPlace;
   /** Not made by Postern: it has no state, so the head of the line is taken to hold. */
@@ -68,6 +70,7 @@ export function describeContender(
     since: record.state === 'granted' ? (record.grantedAt ?? stat.ctime) : stat.ctime,
     data: record.data ?? null,
     ...describeCandidate(record),
+    ...(contender.priority === undefined ? {} : { priority: contender.priority }),
     ...(record.reservation === undefined ? {} : { reservation: record.reservation }),
     external: false,
   };

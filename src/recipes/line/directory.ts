@@ -4,6 +4,7 @@
  *   ""                 somebody else made it, perhaps as one that the server removes when it is empty (Curator)
  *   "postern"          ours: it stays until housekeeping removes it
  *   "… delays"         and holds with a lock-delay have been granted in it (`lock-delay.ts`)
+ *   "… priority"       and the lock is taken by priority (`lock/priority.ts`): who comes without one is refused
  *   "… idle …"         ours, but nobody has stood in it for long: housekeeping may remove it at any time from a while
  *                      after this was written, or write again that it stays
  *
@@ -24,6 +25,8 @@ export interface LineDirectory {
   idle: boolean;
   /** There may be marks. */
   delays: boolean;
+  /** Of a lock: its line is entered from the room in front of it. */
+  byPriority: boolean;
 }
 
 /** A directory as a listing showed it. */
@@ -40,9 +43,11 @@ const OWN_DELAYS = Buffer.from('postern with delays');
 const IDLE = Buffer.from('postern idle');
 const IDLE_DELAYS = Buffer.from('idle with delays');
 const FOREIGN_DELAYS = Buffer.from('delays');
+const OWN_PRIORITY = Buffer.from('postern, priority');
+const IDLE_PRIORITY = Buffer.from('priority idle');
 
 export function readLineDirectory({ version, mzxid, dataLength }: Stat): LineDirectory {
-  const idle = dataLength === IDLE.length || dataLength === IDLE_DELAYS.length;
+  const idle = [IDLE, IDLE_DELAYS, IDLE_PRIORITY].some(({ length }) => length === dataLength);
   return {
     version,
     mzxid,
@@ -50,11 +55,13 @@ export function readLineDirectory({ version, mzxid, dataLength }: Stat): LineDir
     removable: idle || dataLength === 0 || dataLength === FOREIGN_DELAYS.length,
     idle,
     delays: [OWN_DELAYS, FOREIGN_DELAYS, IDLE_DELAYS].some(({ length }) => length === dataLength),
+    byPriority: dataLength === OWN_PRIORITY.length || dataLength === IDLE_PRIORITY.length,
   };
 }
 
-/** The data of a directory that is made now. */
-export function ownDirectory(delays: boolean): Buffer {
+/** The data of a directory that is made now, or is used again. Of one by priority there are no delays. */
+export function ownDirectory(delays: boolean, byPriority = false): Buffer {
+  if (byPriority) return OWN_PRIORITY;
   return delays ? OWN_DELAYS : OWN;
 }
 
@@ -65,6 +72,7 @@ export function withDelays({ removable, idle }: LineDirectory): Buffer {
 }
 
 /** The data of a directory of ours that will be removed unless it is used. */
-export function idleDirectory({ delays }: LineDirectory): Buffer {
+export function idleDirectory({ delays, byPriority }: LineDirectory): Buffer {
+  if (byPriority) return IDLE_PRIORITY;
   return delays ? IDLE_DELAYS : IDLE;
 }

@@ -68,6 +68,11 @@ export async function grant(
     if (now === undefined) return 'lost';
     const locked = await delayBefore(context, line, place, deadline);
     if (locked !== undefined) return locked;
+    // It stood here before the lock came to be one by priority, of which there are no delays.
+    if (now.byPriority && delayMs > 0) {
+      await place.leave(deadline);
+      return 'lost';
+    }
     if (delayMs > 0 && (again || !now.delays))
       await retrying(deadline, () => control.ensurePath(lockDelaysOf(line.path), deadline));
     const written = await place.write(granted(), deadline, directoryGuard(line.path, now, delayMs));

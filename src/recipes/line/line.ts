@@ -17,6 +17,7 @@
  * looks on (`view.ts`, `observer.ts`, `guard.ts`), and for single kinds of line (`permits/` of semaphores,
  * `candidate-tail.ts` of elections, `known-free.ts` of locks).
  */
+import type { ROOM } from '../../leases/layout.js';
 import type { Metrics, Kind } from '../../metrics/metrics.js';
 import type { ControlSession } from '../../zookeeper/control-session.js';
 import { byDeadline } from '../../zookeeper/by-deadline.js';
@@ -68,7 +69,7 @@ export interface Turn {
 /** @returns as the write of a grant does; `not-yet`: what is wanted cannot be had now */
 export type Assign = (turn: Turn) => Promise<Written | 'not-yet'>;
 
-/** Says whose turn it is at a semaphore, to all waiting requests of this replica (`permits/turns.ts`). */
+/** Says whose turn it is at a semaphore, or in a room, to all waiting requests of this replica. */
 export interface Turns {
   /** A request joined. */
   look(): void;
@@ -86,7 +87,7 @@ export class Line {
   rule: LineRule;
   /** Semaphores only: the limit that its users agreed on, once it has been read. */
   agreed: Agreement | undefined;
-  /** Semaphores only, while a request waits. */
+  /** Semaphores, and rooms, only, while a request waits. */
   turns: Turns | undefined;
   /**
    * Until then, monotonic, a hold that this replica granted is watched at once: one was given back unseen before that
@@ -144,7 +145,10 @@ export class Line {
     this.#zxid = zxid;
     if (directory !== undefined) this.#listedZxid = zxid;
     const last = listing.at(-1);
-    const newer = last === undefined ? [] : this.#members.filter(({ sequence }) => sequence > last.sequence);
+    const newer =
+      last === undefined || this.rule.isRoom === true
+        ? []
+        : this.#members.filter(({ sequence }) => sequence > last.sequence);
     const before = this.#members;
     this.#members = [...listing, ...newer];
     if (this.turns !== undefined && lacksSome(this.#members, before)) this.turns.changed();
@@ -305,7 +309,7 @@ export class Lines {
   }
 
   /** The line at `path`, shared with everybody who uses it at the same time, until `leave` is called with it. */
-  enter(path: string, kind: Kind): Line {
+  enter(path: string, kind: Kind | typeof ROOM): Line {
     let line = this.#lines.get(path);
     if (line === undefined) this.#lines.set(path, (line = new Line(path, ruleOf(kind), this.#control, this.#metrics)));
     line.users += 1;

@@ -3,7 +3,7 @@
  * or one created in the same call.
  */
 import { LeaseExpiredError, PosternError } from '../../errors.js';
-import type { LineKind } from '../../leases/layout.js';
+import { ROOM, type LineKind, type PlaceKind } from '../../leases/layout.js';
 import { requestGuid, type Lease } from '../../leases/lease.js';
 import { checkSameLabel } from '../../leases/leases.js';
 import { fullJitter, pause, type Caller } from '../../time.js';
@@ -32,10 +32,13 @@ export interface AcquireLine {
   downgradable?: boolean | undefined;
   /** Of locks: the place is to outlive its lease. See `JoinRequest`. */
   reservation?: JoinRequest['reservation'];
+  /** Of locks by priority; see `JoinRequest`. */
+  priority?: number | undefined;
+  hasTurn?: boolean | undefined;
   /** Of elections. See `JoinRequest`, `AcquireRequest`. */
   candidate?: JoinRequest['candidate'];
   advance?: AcquireRequest['advance'];
-  /** Of pools. See `AcquireRequest`. */
+  /** Of pools, and of rooms. See `AcquireRequest`. */
   assign?: AcquireRequest['assign'];
   receivedAt: number;
   hardDeadline: number;
@@ -50,11 +53,14 @@ export function acquireLine(context: Coordination, lease: Lease, request: Acquir
   const own = lease.guid(kind, name, requestId);
   // A lock that this lease got in one call stands under the guid of that call; it is the same hold.
   const shared = requestId === '' ? undefined : requestGuid(lease.principal, lease.namespace, kind, name, requestId);
-  return acquire(context, kind, context.layout.line(kind, lease.namespace, name), {
+  const where = request.priority === undefined ? kind : ROOM;
+  return acquire(context, kind, context.layout.line(where, lease.namespace, name), {
     // Member by member, and not as a copy with more: this is read everywhere on the way, and V8 reads objects of one
     // shape fastest.
     mode: request.mode,
     permits: request.permits,
+    priority: request.priority,
+    hasTurn: request.hasTurn,
     lease,
     name,
     requestId,
@@ -129,9 +135,14 @@ export async function acquireLineWithLease(
   }
 }
 
-/** Releases a hold or gives up a waiting place. */
-export function releaseLine(context: Coordination, kind: LineKind, request: ReleaseRequest): Promise<void> {
-  return release(context, kind, context.layout.line(kind, request.lease.namespace, request.name), request);
+/** Releases a hold or gives up a waiting place. @param where it stands: of a lock by priority maybe in its room */
+export function releaseLine(
+  context: Coordination,
+  kind: LineKind,
+  request: ReleaseRequest,
+  where: PlaceKind = kind,
+): Promise<void> {
+  return release(context, kind, context.layout.line(where, request.lease.namespace, request.name), request);
 }
 
 /**

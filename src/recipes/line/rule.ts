@@ -5,6 +5,7 @@
  * it, and that set can only shrink. So a contender once admitted stays so, and the admitted ones are always the first
  * in line.
  */
+import { ROOM } from '../../leases/layout.js';
 import type { Kind } from '../../metrics/metrics.js';
 import type { Contender } from './contender.js';
 
@@ -36,6 +37,8 @@ export interface LineRule {
    * leads, as in Curator.
    */
   readonly leads: boolean;
+  /** The room of a lock by priority: it is in order of rank, so a newcomer may stand before others. */
+  readonly isRoom?: true;
 }
 
 /** So many names fit a request far below the packet limit. */
@@ -131,15 +134,16 @@ function fitting(members: readonly Contender[], limit: number): number {
   return members.length;
 }
 
-const RULES: Partial<Record<Kind, LineRule>> = {
+const RULES: Partial<Record<Kind | typeof ROOM, LineRule>> = {
   lock: exclusive('lock'),
   election: exclusive('election'),
   pool: exclusive('pool'),
   rwlock: readWrite,
   semaphore: permits(0), // until it is known what is agreed on
+  [ROOM]: { ...exclusive('lock'), isRoom: true },
 };
 
-export function ruleOf(kind: Kind): LineRule {
+export function ruleOf(kind: Kind | typeof ROOM): LineRule {
   const rule = RULES[kind];
   if (rule === undefined) throw new Error(`a ${kind} is no line`);
   return rule;

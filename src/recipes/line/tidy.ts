@@ -11,7 +11,7 @@
  * - Revocations whose hold is gone, and what is kept for leases that have ended, are removed.
  * - An abandoned place at the head of a line is removed also where nobody waits behind it.
  */
-import { LINE_KINDS, type LineKind } from '../../leases/layout.js';
+import { LINE_KINDS, ROOM, type PlaceKind } from '../../leases/layout.js';
 import type { BoundClient } from '../../zookeeper/bound.js';
 import { ZooKeeperError } from '../../zookeeper/errors.js';
 import type { Stat } from '../../zookeeper/operations.js';
@@ -54,7 +54,7 @@ export class TidyLines implements Chore {
     const { layout } = this.#context;
     await this.#idle.sweep(
       sweep,
-      (namespace) => LINE_KINDS.map((kind) => ({ kind, namespace, path: layout.lines(kind, namespace) })),
+      (namespace) => [...LINE_KINDS, ROOM].map((kind) => ({ kind, namespace, path: layout.lines(kind, namespace) })),
       (directory, before, parent) => this.#tidy(sweep, parent, directory, before),
     );
     for (const leaseId of await sweep.children(layout.revocations)) {
@@ -66,7 +66,7 @@ export class TidyLines implements Chore {
   /** @returns what is to be remembered of a directory that stays although nobody is in it */
   async #tidy(
     sweep: Sweep,
-    { kind, namespace }: { kind: LineKind; namespace: string },
+    { kind, namespace }: { kind: PlaceKind; namespace: string },
     directory: string,
     before: IdleLine | undefined,
   ): Promise<IdleLine | undefined> {
@@ -78,6 +78,7 @@ export class TidyLines implements Chore {
     for (const contender of line.slice(0, rule.admitted(line))) {
       if (sweep.stopped) return before;
       await removeIfAbandoned(this.#context, directory, contender, sweep.deadline());
+      if (kind === ROOM) continue; // nobody holds in it
       const path = `${directory}/${contender.name}`;
       await heedIfOverwritten(this.#context, { kind, namespace, name: baseName(directory), path }, sweep.deadline());
     }
@@ -91,7 +92,8 @@ export class TidyLines implements Chore {
     const used = children.length > 0 || (before !== undefined && before.pzxid !== stat.pzxid);
     try {
       const stays = kind === 'semaphore' ? undefined : readLineDirectory(stat);
-      if (used && stays?.idle === true) await zk.set(directory, ownDirectory(stays.delays), stat.version);
+      if (used && stays?.idle === true)
+        await zk.set(directory, ownDirectory(stays.delays, stays.byPriority), stat.version);
       if (children.length > 0) return undefined;
       const idle: IdleLine = before === undefined || used ? { pzxid: stat.pzxid, since: performance.now() } : before;
       if (!(await this.#mayRemove(zk, directory, { stat, line: stays, idle }))) return idle;

@@ -3,9 +3,9 @@
  * (`ControlSession.readLatest`), unless asked otherwise; lists of names are read after a `sync`.
  *
  * `granted` counts only for contenders that the line admits (`rule.ts`); an admitted one that still waits is about to
- * be granted.
+ * be granted. At a lock by priority nearly all who wait are in the room in front of the line: they are shown behind it.
  */
-import type { LineKind } from '../../leases/layout.js';
+import { ROOM, type LineKind } from '../../leases/layout.js';
 import type { Page } from '../../page.js';
 import { readRule } from './permits/agreement.js';
 import { shownLine, type Contender } from './contender.js';
@@ -73,21 +73,24 @@ async function lookAt(
   { kind, namespace, name }: LineName,
 ): Promise<{ view: LineView; settled: boolean }> {
   const directory = context.layout.line(kind, namespace, name);
-  const [listing, rule] = await Promise.all([readListing(zk, directory), readRule(zk, kind, directory)]);
-  const { line, delays } = listing;
+  const rooms = context.layout.line(ROOM, namespace, name);
+  const [listing, rule] = await readLineAndRule(zk, kind, directory, rooms);
+  const { line, delays, room } = listing;
   const admitted = rule.holding(line);
   // The places of a semaphore are not granted before their turn, so each has to be asked.
   const asked = line.slice(0, rule.limit === undefined ? Math.min(admitted, SHOWN) : admitted);
   const next = line.slice(admitted, admitted + SHOWN);
+  const inRoom = room.slice(0, SHOWN - next.length);
   const excluding = delays ? delayBeside(context, zk, directory, line, listing.zxid) : undefined;
   const standing = new Set(line.map(({ name: node }) => node));
-  const [first, behind, locked] = await Promise.all([
+  const [first, behind, last, locked] = await Promise.all([
     readFirst(zk, directory, asked, excluding),
     readContenders(zk, directory, next),
+    readContenders(zk, rooms, inRoom),
     delays && line[0]?.reads === true ? findDelay(context, zk, directory, { standing }) : excluding,
   ]);
   const holders = first.filter(({ view }) => view.state === 'granted');
-  const waiters = [...first.filter(({ view }) => view.state === 'waiting'), ...behind];
+  const waiters = [...first.filter(({ view }) => view.state === 'waiting'), ...behind, ...last];
   const waitingFirst = first.length - holders.length;
   const shown = {
     name,
@@ -97,10 +100,12 @@ async function lookAt(
     holders: holders.slice(0, SHOWN).map(({ view }) => view),
     holderCount: admitted - asked.length + holders.length,
     waiters: waiters.slice(0, SHOWN).map(({ view }, i) => ({ ...view, position: i + 1 })),
-    waiterCount: line.length - admitted - next.length + behind.length + waitingFirst,
+    waiterCount:
+      line.length - admitted - next.length + behind.length + waitingFirst + room.length - inRoom.length + last.length,
     lockedUntil: locked?.lockedUntil,
   };
-  return { view: shown, settled: first.length === asked.length && behind.length === next.length };
+  const settled = first.length === asked.length && behind.length === next.length && last.length === inRoom.length;
+  return { view: shown, settled };
 }
 
 /** Waiters in line order, beginning after position `after`. */
@@ -111,7 +116,8 @@ export async function listWaiters(
   page: { after: number; limit: number },
 ): Promise<{ items: WaiterView[]; next: number | undefined }> {
   const directory = context.layout.line(kind, namespace, name);
-  const reading = (): Promise<[Listing, LineRule]> => readLineAndRule(zk, kind, directory);
+  const rooms = context.layout.line(ROOM, namespace, name);
+  const reading = (): Promise<[Listing, LineRule]> => readLineAndRule(zk, kind, directory, rooms);
   const [listing, rule] = await zk.fresh(reading);
   const { line } = listing;
   const admitted = rule.holding(line);
@@ -120,11 +126,20 @@ export async function listWaiters(
   const waiting = [
     ...first.filter(({ view }) => view.state === 'waiting').map(({ contender }) => contender),
     ...line.slice(admitted),
+    ...listing.room,
   ];
   const wanted = waiting.slice(page.after, page.after + page.limit);
-  const contenders = await readContenders(zk, directory, wanted);
+  const isInRoom = ({ priority }: Contender): boolean => priority !== undefined;
+  const contenders = await Promise.all([
+    readContenders(
+      zk,
+      directory,
+      wanted.filter((contender) => !isInRoom(contender)),
+    ),
+    readContenders(zk, rooms, wanted.filter(isInRoom)),
+  ]);
   return {
-    items: contenders.map(({ view, contender }) => ({ ...view, position: waiting.indexOf(contender) + 1 })),
+    items: contenders.flat().map(({ view, contender }) => ({ ...view, position: waiting.indexOf(contender) + 1 })),
     next: page.after + page.limit < waiting.length ? page.after + page.limit : undefined,
   };
 }
@@ -175,8 +190,18 @@ export async function listLines(
   });
 }
 
-async function readLineAndRule(zk: BoundClient, kind: LineKind, directory: string): Promise<[Listing, LineRule]> {
-  return Promise.all([readListing(zk, directory), readRule(zk, kind, directory)]);
+/** @param rooms of a lock by priority those who wait in the room at this path are listed too */
+async function readLineAndRule(
+  zk: BoundClient,
+  kind: LineKind,
+  directory: string,
+  rooms?: string,
+): Promise<[Listing, LineRule]> {
+  const [listing, rule] = await Promise.all([readListing(zk, directory), readRule(zk, kind, directory)]);
+  if (!listing.byPriority || rooms === undefined) return [listing, rule];
+  // The room before the line, as they go: whoever is in both has gone from the first.
+  const [{ line: room }, now] = await Promise.all([readListing(zk, rooms), readListing(zk, directory)]);
+  return [{ ...now, room }, rule];
 }
 
 /** As the server at hand knows it. */
@@ -186,17 +211,21 @@ export async function readLine(zk: BoundClient, directory: string): Promise<Cont
 
 interface Listing {
   line: Contender[];
+  /** Of a lock by priority: those who wait in the room in front of it. */
+  room: Contender[];
   /** There may be lock-delays in it. */
   delays: boolean;
+  byPriority: boolean;
   /** How new it is. */
   zxid: number;
 }
 
 async function readListing(zk: BoundClient, directory: string): Promise<Listing> {
   const listing = await zk.list(directory);
-  if (listing === undefined) return { line: [], delays: false, zxid: 0 };
+  if (listing === undefined) return { line: [], room: [], delays: false, byPriority: false, zxid: 0 };
   const { children, stat, zxid } = listing;
-  return { line: shownLine(children), delays: readLineDirectory(stat).delays, zxid };
+  const { delays, byPriority } = readLineDirectory(stat);
+  return { line: shownLine(children), room: [], delays, byPriority, zxid };
 }
 
 /**

@@ -19,8 +19,9 @@
  * only once it has stood for a moment. If one is released elsewhere sooner than that, holds are watched at once for
  * some time. So of a crowd in one replica, one at most has a watch.
  *
- * The watches, and who counts as gone, are in `blockers.ts`. At a semaphore everybody waits for the same few. There one
- * for all of this replica looks and watches (`permits/turns.ts`), and says whose turn it is; all the rest is the same.
+ * The watches, and who counts as gone, are in `blockers.ts`. At a semaphore everybody waits for the same few, and in a
+ * room others come to stand in front. There one for all of this replica looks and watches (`Turns`), and says whose
+ * turn it is; all the rest is the same.
  */
 import type { Lease } from '../../leases/lease.js';
 import type { Metrics } from '../../metrics/metrics.js';
@@ -119,7 +120,7 @@ export class LineWaiter implements Waiter {
     this.place = place;
     this.expiresAt = expiresAt;
     this.#blockers = new Blockers(context.control, line, place, this.#inbox);
-    if (line.kind === 'semaphore') this.#turns = line.turns ??= new PermitTurns(context, line);
+    this.#turns = line.kind === 'semaphore' ? (line.turns ??= new PermitTurns(context, line)) : line.turns;
   }
 
   /** @throws LeaseExpiredError, NoReplyError */
@@ -244,7 +245,8 @@ export class LineWaiter implements Waiter {
       turns.look();
       return 'asleep';
     }
-    const granted = await grantPermits(this.#context, this.#line, this.place, bounds.hardDeadline);
+    const turn = { place: this.place, line: this.#line, deadline: bounds.hardDeadline, wake: undefined };
+    const granted = await (bounds.assign?.(turn) ?? grantPermits(this.#context, turn.line, turn.place, turn.deadline));
     if (granted !== 'not-yet') return granted === 'written' ? 'granted' : granted;
     this.#countSpurious();
     turns.defer(this);
@@ -252,13 +254,10 @@ export class LineWaiter implements Waiter {
   }
 
   /** The line admits me. The write proves that my lease still lives and that the place is still mine (protocol C3). */
-  async #grant({ assign, hardDeadline }: WaitBounds): Promise<WaitEnd | Locked | 'not-yet'> {
+  async #grant({ assign, hardDeadline: deadline }: WaitBounds): Promise<WaitEnd | Locked | 'not-yet'> {
     if (!(await this.#close())) return 'granted';
-    const line = this.#line;
-    const written =
-      assign === undefined
-        ? await grant(this.#context, line, this.place, hardDeadline)
-        : await assign({ place: this.place, line, deadline: hardDeadline, wake: () => this.turn() });
+    const turn = { place: this.place, line: this.#line, deadline, wake: () => this.turn() };
+    const written = await (assign?.(turn) ?? grant(this.#context, turn.line, turn.place, deadline));
     if (written === 'written' && assign !== undefined) this.#wake();
     return written === 'written' ? 'granted' : written;
   }
@@ -369,7 +368,7 @@ export class LineWaiter implements Waiter {
     this.#setAlarm(bounds, again);
   }
 
-  /** @param checkMs until the head is worth a look; at a semaphore somebody else looks (`permits/turns.ts`) */
+  /** @param checkMs until the head is worth a look; where there are turns, somebody else looks */
   #setAlarm({ deadline }: WaitBounds, checkMs: number): void {
     const leftMs = deadline - performance.now();
     const checks = this.#turns === undefined && checkMs < leftMs;

@@ -52,7 +52,7 @@ export async function renewDirectory(
     await zk.multi([
       ...giveUp,
       { type: 'delete', path, version: node.stat.version },
-      { type: 'create', path, data: line.idle ? ownDirectory(line.delays) : node.data },
+      { type: 'create', path, data: line.idle ? ownDirectory(line.delays, line.byPriority) : node.data },
     ]);
     return true;
   } catch (error) {

@@ -163,7 +163,7 @@ export class Contention {
     if (entry === undefined) {
       const directory = parentOf(path);
       const namespace = baseName(parentOf(directory));
-      const scopeKind = baseName(directory).replace(/(-line)?s$/, '');
+      const scopeKind = baseName(directory).replace(/(-line|-room)?s$/, '');
       entry = { kind, namespace, scopeKind, name: baseName(path), open: new Set(), slices: [] };
     } else {
       this.#entries.delete(path);

@@ -10,7 +10,7 @@ import type { NodeData } from '../../../zookeeper/operations.js';
 import { multiWithOptional, OwnedTransaction } from '../../../zookeeper/owned-transaction.js';
 import { LAST_SEQUENCE } from '../../../zookeeper/paths.js';
 import { deleteTail } from '../candidate-tail.js';
-import { decodeRecord, encodeRecord, prefixOf, withState, type Contender, type ContenderRecord } from '../contender.js';
+import { decodeRecord, encodeRecord, withState, type Contender, type ContenderRecord } from '../contender.js';
 import { delayOf } from '../delay/mark.js';
 import { isOverwritten, recordForeignRevoke } from '../revocation/foreign.js';
 import { downgrade, readerBehind, removeOrphan } from './downgrade.js';
@@ -39,19 +39,17 @@ export async function adopt(
   const mine = own[0] as Contender;
   // Of several with the last number nobody knows which was first.
   if (mine.sequence === LAST_SEQUENCE) return joining.giveUpWorn(joining.pathOf(mine));
-  const { mode, name, permits } = request;
+  const { mode, name } = request;
   if (await removeOrphan(joining, mine)) return LOOK_AGAIN;
   const downgraded = mode === 'read' ? await downgrade(joining, listed, own) : undefined;
   if (downgraded === LOOK_AGAIN) return LOOK_AGAIN;
-  if (!mine.name.includes(`-${prefixOf(line.kind, mode, permits?.count)}`)) {
+  if (!mine.name.includes(`-${joining.prefix}`)) {
     // Mine was made before the listing was known; whatever the caller wants kept, it is not this.
     if (!(await removeDuplicates(joining, own))) return LOOK_AGAIN;
     trace.wrote = false;
     if (downgraded === 'asked-back')
       throw new StandingConflictError(`The write hold of "${name}" is asked for: release it, it cannot be downgraded.`);
-    throw new StandingConflictError(
-      `"${name}" is held, or waited for, ${permits === undefined ? 'in another mode' : 'with another count'} under this requestId.`,
-    );
+    throw new StandingConflictError(`"${name}" is held, or waited for, ${otherThan(request)} under this requestId.`);
   }
   // An existing place is counted by the agreed limit, whatever this request says.
   await terms.agree();
@@ -74,6 +72,11 @@ export async function adopt(
     if (isReason(error, 'NO_NODE', 'BAD_VERSION')) return LOOK_AGAIN;
     throw error;
   }
+}
+
+function otherThan({ permits, priority }: Joining['request']): string {
+  if (priority !== undefined) return 'with another priority';
+  return permits === undefined ? 'in another mode' : 'with another count';
 }
 
 /** Reads the node. Where a foreign client has written over a hold its lease is told (`revocation/foreign.ts`). */

@@ -13,7 +13,7 @@ import { isReason } from '../../../zookeeper/errors.js';
 import type { Created, CreateMode, MultiOperation, Stat } from '../../../zookeeper/operations.js';
 import { parentOf } from '../../../zookeeper/paths.js';
 import { createTail } from '../candidate-tail.js';
-import { encodeRecord, nodePrefix, prefixOf, type ContenderRecord } from '../contender.js';
+import { encodeRecord, nodePrefix, type ContenderRecord } from '../contender.js';
 import { ownDirectory } from '../directory.js';
 import { encodeAgreement } from '../permits/agreement.js';
 import type { Line } from '../line.js';
@@ -46,10 +46,10 @@ interface NewDirectory {
 
 export async function createNode(joining: Joining, record: ContenderRecord): Promise<CreatedNode | LookAgain> {
   const { line, request, terms } = joining;
-  const { guids, mode, permits } = request;
+  const { guids, permits } = request;
   const guid = guids.create === 'own' ? guids.own : (guids.shared as string);
   const node: NewNode = {
-    path: `${line.path}/${nodePrefix(guid, prefixOf(line.kind, mode, permits?.count))}`,
+    path: `${line.path}/${nodePrefix(guid, joining.prefix)}`,
     data: encodeRecord(record),
     mode: request.reservation === undefined ? 'ephemeral-sequential' : 'persistent-sequential',
     tail: tailOf(line, guid, record),
@@ -108,7 +108,7 @@ async function createWith(joining: Joining, { path, data, mode, tail }: NewNode)
 }
 
 function withoutMarks({ line }: Joining): MultiOperation[] {
-  if (line.kind !== 'lock' && line.kind !== 'rwlock') return [];
+  if ((line.kind !== 'lock' && line.kind !== 'rwlock') || line.rule.isRoom === true) return [];
   const path = lockDelaysOf(line.path);
   return [
     { type: 'create', path },

@@ -38,12 +38,13 @@ import {
   PosternError,
   StandingConflictError,
 } from '../../../errors.js';
-import { isTransient, mayBeApplied, NoReplyError } from '../../../zookeeper/errors.js';
+import { isTransient, mayBeApplied, NoReplyError, unless } from '../../../zookeeper/errors.js';
 import type { LeaseSession } from '../../../zookeeper/lease-session.js';
 import type { Stat } from '../../../zookeeper/operations.js';
 import { baseName } from '../../../zookeeper/paths.js';
 import type { Coordination } from '../../coordination.js';
 import { removeIfAbandoned } from '../abandoned.js';
+import { deleteContender } from '../candidate-tail.js';
 import { newAttempt, parseContender, withState, type Contender, type ContenderRecord } from '../contender.js';
 import { tellOfDelays } from '../delay/end-lease.js';
 import { findDelay } from '../delay/lock-delay.js';
@@ -66,7 +67,8 @@ export async function join(context: Coordination, line: Line, request: JoinReque
     told?.catch(() => undefined); // awaited below; here the other requests may fail first
     const free = isKnownFree(joining);
     for (let look = attempt > 0 || (onlyIfFree(request) && !free); ; look = true) {
-      const looks = look || (request.permits !== undefined && !(await joining.terms.agree()));
+      const looks =
+        look || request.hasTurn === true || (request.permits !== undefined && !(await joining.terms.agree()));
       let joined: Joined | LookAgain;
       try {
         joined = looks ? await lookThenCreate(joining) : await create(joining);
@@ -76,6 +78,7 @@ export async function join(context: Coordination, line: Line, request: JoinReque
         continue;
       }
       if (joined !== LOOK_AGAIN) {
+        if (isOutOfOrder(joining, joined)) throw await outOfOrder(joining, joined);
         if (told !== undefined) await told;
         return joined;
       }
@@ -113,6 +116,21 @@ export function leavesNothing(error: unknown): boolean {
   return isPosternError(error, 'too-many-names');
 }
 
+/** Whether the lock is taken by priority, and the request has come without one. What is held stays held. */
+function isOutOfOrder({ line, request }: Joining, joined: Joined): boolean {
+  if (line.directory?.byPriority !== true || line.rule.isRoom === true || request.hasTurn === true) return false;
+  return joined.how === 'refused' || !joined.alreadyHeld;
+}
+
+async function outOfOrder({ request, session, trace }: Joining, joined: Joined): Promise<PosternError> {
+  if (joined.how === 'placed')
+    await unless(deleteContender(session.until(request.hardDeadline), joined.place.path, undefined), 'NO_NODE');
+  trace.wrote = false;
+  return new StandingConflictError(
+    `Lock "${request.name}" is taken by priority: give a \`priority\`. Its order is forgotten after an hour without use.`,
+  );
+}
+
 /** The caller does not wait and does not want to be left in line. */
 function onlyIfFree({ waitMs, keepPlace }: JoinRequest): boolean {
   return waitMs === 0 && !keepPlace;
@@ -142,6 +160,8 @@ async function lookThenCreate(joining: Joining): Promise<Joined | LookAgain> {
     const [, listed] = await Promise.all([session.sync(path, hardDeadline), joining.list()]);
     const own = await joining.own(listed);
     if (own.length > 0) return adopt(joining, listed, own);
+    if (request.hasTurn === true)
+      throw new PosternError('conflict', `The place in line for "${request.name}" was taken away; repeat the request.`);
     if (!(await terms.agree())) throw terms.refusal();
     const reads = mode === 'read';
     const head = obstacle(line.rule, listed, { reads, permits: permits?.count });
@@ -225,7 +245,8 @@ function newRecord(joining: Joining, crowded: boolean): ContenderRecord {
 function follows({ line, request }: Joining, { sequence }: Contender, { ctime }: Stat): boolean {
   const { members, seen } = line;
   const last = members.at(-1);
-  if (line.kind !== 'lock' || request.guids.create !== 'own' || last === undefined) return false;
+  if (line.kind !== 'lock' || line.rule.isRoom === true || request.guids.create !== 'own' || last === undefined)
+    return false;
   return proves({ sequence: last.sequence, seen }, { sequence, ctime });
 }
 

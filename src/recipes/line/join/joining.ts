@@ -10,7 +10,17 @@ import type { Stat } from '../../../zookeeper/operations.js';
 import { LAST_SEQUENCE } from '../../../zookeeper/paths.js';
 import type { Coordination } from '../../coordination.js';
 import { deleteContender } from '../candidate-tail.js';
-import { guidOf, isNamed, sortLine, withState, type Contender, type ContenderRecord } from '../contender.js';
+import {
+  byNumber,
+  guidOf,
+  isNamed,
+  prefixOf,
+  sortLine,
+  withState,
+  type Contender,
+  type ContenderRecord,
+  type NodePrefix,
+} from '../contender.js';
 import type { SeenDirectory } from '../directory.js';
 import type { Line } from '../line.js';
 import { PermitTerms } from '../permits/permit-terms.js';
@@ -53,7 +63,7 @@ export class Joining {
     this.trace = trace;
     const { lease, lockDelayMs } = request;
     this.record = {
-      state: request.permits === undefined && lockDelayMs === 0 && line.kind !== 'pool' ? 'granted' : 'waiting',
+      state: isHeldIfFirst(line, request) ? 'granted' : 'waiting',
       attempt: trace.attempt,
       leaseId: lease.leaseId,
       principal: lease.principal,
@@ -81,7 +91,7 @@ export class Joining {
     return line;
   }
 
-  /** The request's own nodes in a listing, lowest first. @param created a name that is known to be one of them */
+  /** The request's own nodes in a listing, in the order of their numbers. @param created one that is known to be own */
   async own(listed: readonly Contender[], created?: string): Promise<Contender[]> {
     const { guids, lease, hardDeadline } = this.request;
     const own: Contender[] = [];
@@ -98,7 +108,13 @@ export class Joining {
         if (node !== undefined && node.stat.ephemeralOwner === lease.sessionId) own.push(contender);
       }
     }
-    return own;
+    return this.line.rule.isRoom === true ? own.sort(byNumber) : own;
+  }
+
+  /** Which kind of node a place of this request is. */
+  get prefix(): NodePrefix {
+    const { mode, permits, priority } = this.request;
+    return priority === undefined ? prefixOf(this.line.kind, mode, permits?.count) : `prio${priority}-`;
   }
 
   pathOf({ name }: Contender): string {
@@ -152,4 +168,9 @@ export class Joining {
       `So many have lined up for "${name}" that ZooKeeper has no more numbers for its line. It takes newcomers again when all who stand in it have left; repeat the request.`,
     );
   }
+}
+
+/** Whether a place is the hold once it is first: nothing else has to be checked, or done. */
+function isHeldIfFirst({ kind }: Line, { permits, lockDelayMs, priority }: JoinRequest): boolean {
+  return permits === undefined && lockDelayMs === 0 && kind !== 'pool' && priority === undefined;
 }

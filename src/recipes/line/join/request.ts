@@ -9,6 +9,10 @@ export interface JoinRequest {
   mode: Mode;
   /** Semaphores only: how many permits there are, if the caller says so, and how many it wants. */
   permits?: { limit: number | undefined; count: number } | undefined;
+  /** In the room of a lock by priority. */
+  priority?: number | undefined;
+  /** Of locks: takes over the place that its turn in the room has given it, and makes none (`lock/priority.ts`). */
+  hasTurn?: boolean | undefined;
   name: string;
   lease: Lease;
   requestId: string;

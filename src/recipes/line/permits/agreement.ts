@@ -10,7 +10,7 @@
  * Every grant checks the version of these data in its transaction, so a change of the limit is exact: whatever is
  * granted after it was decided under the new one.
  */
-import type { Kind } from '../../../metrics/metrics.js';
+import type { PlaceKind } from '../../../leases/layout.js';
 import type { BoundClient } from '../../../zookeeper/bound.js';
 import type { NodeData } from '../../../zookeeper/operations.js';
 import { permits, ruleOf, type LineRule } from '../rule.js';
@@ -59,7 +59,7 @@ export async function readAgreement(zk: BoundClient, directory: string): Promise
 }
 
 /** The rule of a line that is only looked at; that of a semaphore is read. One that nobody agreed on admits nobody. */
-export async function readRule(zk: BoundClient, kind: Kind, directory: string): Promise<LineRule> {
+export async function readRule(zk: BoundClient, kind: PlaceKind, directory: string): Promise<LineRule> {
   if (kind !== 'semaphore') return ruleOf(kind);
   return ruleOfAgreement(await readAgreement(zk, directory));
 }
