@@ -73,7 +73,7 @@ export const BUCKET_DIGITS = 2;
 /** The kinds of lines of contenders; their directories are named by the plurals, except for pools. */
 export const LINE_KINDS = ['lock', 'rwlock', 'semaphore', 'election', 'pool'] as const;
 export type LineKind = (typeof LINE_KINDS)[number];
-export const ROOM = 'lock-room'; // in front of the line of a lock by priority
+export const ROOM = 'lock-room' as const; // in front of the line of a lock by priority
 export type PlaceKind = LineKind | typeof ROOM;
 
 /** The kinds in which holds may have a lock-delay. */

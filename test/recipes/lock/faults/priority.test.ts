@@ -1,0 +1,171 @@
+/** Locks by priority, where answers are lost, replicas die, and turns are taken at once (C94). */
+import { describe, expect, test } from 'vitest';
+import type { LeaseHandle } from '../../../support/http/client.js';
+import { sortLine } from '../../../../src/recipes/line/contender.js';
+import { OPCODE } from '../../../../src/zookeeper/operations.js';
+import { eventually } from '../../../support/eventually.js';
+import { startCuttable } from '../../../support/scene.js';
+import { spawnReplica, startPair, startReplica, type Replica } from '../../../support/start-gateway.js';
+import { freshRoot } from '../../../support/start-zookeeper.js';
+import { scaled } from '../../../support/timing.js';
+
+const NAME = 'turns';
+const WAIT = { waitMs: 50_000 };
+
+/** Lets `meanwhile` happen once, when the replica is about to take a turn: it has listed room and line. */
+function beforeTurn(replica: Replica, meanwhile: () => unknown): void {
+  const { sessions } = replica.gateway.context.leases;
+  const use = sessions.useRepeatedly.bind(sessions);
+  let isDone = false;
+  sessions.useRepeatedly = (lease, deadline, work, requester) =>
+    use(
+      lease,
+      deadline,
+      (session, attempt) => {
+        const multi = session.multi.bind(session);
+        session.multi = async (items, until) => {
+          const isTurn = items.some(({ type, path }) => type === 'setData' && path.includes('/lock-rooms/'));
+          if (isTurn && !isDone) {
+            isDone = true;
+            await meanwhile();
+          }
+          return multi(items, until);
+        };
+        return work(session, attempt);
+      },
+      requester,
+    );
+}
+
+/** How many stand in the line, and in the room. */
+async function standing({ gateway: { context } }: Replica): Promise<[inLine: number, inRoom: number]> {
+  const { control, layout } = context;
+  const count = async (path: string): Promise<number> => {
+    await control.sync(path);
+    return sortLine(await control.until(performance.now() + scaled(10_000)).children(path)).length;
+  };
+  return [await count(layout.line('lock', 'default', NAME)), await count(layout.line('lock-room', 'default', NAME))];
+}
+
+function leaseFor(replica: Replica): Promise<LeaseHandle> {
+  return replica.createLease({ ttlMs: 20_000 });
+}
+
+describe('a lost answer', () => {
+  test.each(['loseReply', 'loseRequest'] as const)('of ZooKeeper (%s) gives one turn', async (lose) => {
+    const root = freshRoot();
+    await using cuttable = await startCuttable({ root });
+    await using b = await startReplica({ root });
+    const { replica: a, proxy } = cuttable;
+    const lease = await leaseFor(b);
+    let lost: Promise<void> | undefined;
+    beforeTurn(a, () => void (lost = proxy[lose](OPCODE.multi)));
+    const got = await a.hold(NAME, lease, { priority: 1 });
+    await lost;
+    expect(lost).toBeDefined();
+    expect(await standing(b)).toEqual([1, 0]);
+    expect(await b.hold(NAME, lease, { priority: 1 })).toMatchObject({ holdId: got.holdId, alreadyHeld: true });
+    expect((await b.release(NAME, lease)).status).toBe(204);
+    expect(await standing(b)).toEqual([0, 0]);
+  });
+
+  test(
+    'for good is outcome-unknown: the turn is given back, unless the client comes back for it',
+    async () => {
+      const root = freshRoot();
+      const settings = { POSTERN_REQUEST_TIMEOUT_MS: String(scaled(2_000)) };
+      await using cuttable = await startCuttable({ root, settings });
+      await using b = await startReplica({ root });
+      const { replica: a, proxy } = cuttable;
+      const lease = await leaseFor(b);
+      const cut = async (body: Record<string, unknown>): Promise<void> => {
+        let lost: Promise<void> | undefined;
+        beforeTurn(a, () => void (lost = proxy.loseReply(OPCODE.multi).then(() => proxy.refuse())));
+        const unknown = await a.acquire(NAME, lease, { priority: 1, ...body });
+        await lost;
+        expect([unknown.status, unknown.body]).toMatchObject([503, { code: 'outcome-unknown' }]);
+      };
+      await cut({ requestId: 'forgotten' });
+      proxy.heal();
+      await eventually('nobody stands', async () => (await standing(b)).every((count) => count === 0));
+      await cut({ requestId: 'repeated' });
+      expect(await b.hold(NAME, lease, { priority: 1, requestId: 'repeated' })).toMatchObject({ alreadyHeld: false });
+      proxy.heal();
+      await eventually('the other replica has nothing left to do', () => a.gateway.context.cleanup.pending === 0);
+      expect(await standing(b)).toEqual([1, 0]);
+      await b.release(NAME, lease, { requestId: 'repeated' });
+
+      // One that is kept stands first in the line: nobody asks for it, and it is passed.
+      await cut({ requestId: 'kept', keepPlace: true });
+      proxy.heal();
+      await eventually('it is kept', () => a.gateway.context.cleanup.pending === 0);
+      expect(await standing(b)).toEqual([1, 0]);
+      const other = await leaseFor(b);
+      await b.hold(NAME, other, { ...WAIT, priority: 0 });
+      expect(await standing(b)).toEqual([1, 0]);
+    },
+    scaled(60_000),
+  );
+});
+
+test('of two turns that are taken at once one is had, and the other request goes on waiting', async () => {
+  await using pair = await startPair();
+  const { a, b } = pair;
+  const [holder, low, high] = [await leaseFor(a), await leaseFor(a), await leaseFor(b)];
+  await a.hold(NAME, holder, { priority: 0 });
+  const waiting = a.acquire(NAME, low, { ...WAIT, priority: 1 });
+  await a.untilWaiting(NAME, 1);
+  let granted: { fencingToken: number } | undefined;
+  beforeTurn(a, async () => {
+    granted = await b.hold(NAME, high, { ...WAIT, priority: 10 });
+  });
+  await b.release(NAME, holder);
+  await eventually('the other one has it', () => granted !== undefined);
+  expect(await standing(b)).toEqual([1, 1]);
+  await a.release(NAME, high);
+  const { status, body } = await waiting;
+  expect(status).toBe(200);
+  expect(body.fencingToken).toBeGreaterThan(granted!.fencingToken);
+  expect(await standing(b)).toEqual([1, 0]);
+});
+
+test('two attempts of one request at once, at two replicas, have one hold', async () => {
+  await using pair = await startPair();
+  const { a, b } = pair;
+  const lease = await leaseFor(a);
+  let second: { holdId: string } | undefined;
+  beforeTurn(a, async () => {
+    second = await b.hold(NAME, lease, { priority: 1 });
+  });
+  const first = await a.acquire(NAME, lease, { priority: 1, waitMs: 1_000 });
+  expect([200, 409]).toContain(first.status);
+  if (first.status === 200) expect(first.body.holdId).toBe(second!.holdId);
+  expect(await standing(b)).toEqual([1, 0]);
+});
+
+test(
+  'a replica is killed while it has the first of the room: the request goes on elsewhere, or is passed',
+  async () => {
+    const root = freshRoot();
+    await using a = await spawnReplica({ root });
+    await using b = await startReplica({ root });
+    const [holder, first, second] = [await leaseFor(b), await leaseFor(b), await leaseFor(b)];
+    await b.hold(NAME, holder, { priority: 0 });
+    const cut = [
+      a.acquire(NAME, first, { priority: 9, waitMs: 2_000 }),
+      a.acquire(NAME, second, { priority: 8, waitMs: 20_000 }),
+    ];
+    for (const each of cut) each.catch(() => undefined);
+    await b.untilWaiting(NAME, 2);
+    const low = b.acquire(NAME, holder, { ...WAIT, priority: 0, requestId: 'low' });
+    await b.untilWaiting(NAME, 3);
+    await a.kill();
+    const again = b.acquire(NAME, second, { ...WAIT, priority: 8 });
+    await b.release(NAME, holder);
+    expect((await again).status).toBe(200);
+    await b.release(NAME, second);
+    expect((await low).status).toBe(200);
+    expect(await standing(b)).toEqual([1, 0]);
+  },
+  scaled(90_000),
+);
