@@ -75,7 +75,7 @@ export async function acquireByPriority(
     const waited = await taking.waitInRoom();
     if (waited !== undefined) return waited;
   }
-  return acquireLine(context, lease, { ...inLine, ...LOCK, hasTurn: true });
+  return taking.takeOver(() => acquireLine(context, lease, { ...inLine, ...LOCK, hasTurn: true }));
 }
 
 class Taking {
@@ -132,7 +132,17 @@ class Taking {
       return waited.held ? undefined : await this.#describe(waited);
     } catch (error) {
       if (this.#isInLine && isPosternError(error, 'conflict')) return undefined;
-      if (!(error instanceof LeaseExpiredError)) this.#endTurn();
+      this.#endTurn(error);
+      throw error;
+    }
+  }
+
+  /** @param take over, as another attempt, the place that the turn has made: if that fails it is the turn's still */
+  async takeOver(take: () => Promise<Granted | NotGranted>): Promise<Granted | NotGranted> {
+    try {
+      return await take();
+    } catch (error) {
+      this.#endTurn(error);
       throw error;
     }
   }
@@ -270,9 +280,9 @@ class Taking {
     await unless(Promise.resolve(written), 'NO_NODE', 'BAD_VERSION', 'NOT_EMPTY');
   }
 
-  /** Nobody knows whether the turn was had: what it made in the line goes, unless the client comes back for it. */
-  #endTurn(): void {
-    if (this.#attempt === undefined) return;
+  /** What the turn has made in the line, if it was had, goes, unless the client comes back for it. */
+  #endTurn(why: unknown): void {
+    if (this.#attempt === undefined || why instanceof LeaseExpiredError) return;
     const { cleanup, layout, zooKeeperClock } = this.#context;
     cleanup.endAttempt(this.#line, [this.#guid], this.#attempt, {
       fence: layout.lease(this.#lease.namespace, this.#lease.leaseId),
