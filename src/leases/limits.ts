@@ -23,7 +23,7 @@ const SETTING_OF = {
 
 const CLAIM = /\/p\d{3}\/s-\d{10}\/m-[^/]+\/c$/;
 const HOLD =
-  /\/ns\/[^/]+\/(?:locks|rwlocks|semaphores|elections|pool-lines|pool-held|groups|double-barriers|transactions)\//;
+  /\/ns\/[^/]+\/(?:locks|lock-rooms|rwlocks|semaphores|elections|pool-lines|pool-held|groups|double-barriers|transactions)\//;
 const TAIL = '-tail-latch-';
 
 /** @param onRefusal called for each refusal */

@@ -44,7 +44,7 @@ import type { Stat } from '../../../zookeeper/operations.js';
 import { baseName } from '../../../zookeeper/paths.js';
 import type { Coordination } from '../../coordination.js';
 import { removeIfAbandoned } from '../abandoned.js';
-import { newAttempt, parseContender, withState, type Contender, type ContenderRecord } from '../contender.js';
+import { newAttempt, numberOf, parseContender, withState, type Contender, type ContenderRecord } from '../contender.js';
 import { tellOfDelays } from '../delay/end-lease.js';
 import { findDelay } from '../delay/lock-delay.js';
 import type { SeenDirectory } from '../directory.js';
@@ -205,7 +205,7 @@ async function create(joining: Joining): Promise<Joined | LookAgain> {
   const { created, directory } = outcome;
   trace.wrote = true;
   const mine = parseContender(baseName(created.path));
-  if (mine === undefined || mine.sequence >= PLACES_END) {
+  if (mine === undefined || numberOf(mine) >= PLACES_END) {
     await listing?.catch(() => undefined);
     return joining.giveUpWorn(created.path);
   }

@@ -34,6 +34,8 @@ export interface JoinRequest {
   candidate?: Pick<CandidateRecord, 'preference' | 'passed'> | undefined;
   /** The notice that an earlier place of this request made way. It has no use once the request stands again. */
   notice?: string | undefined;
+  /** Arrival of the request, monotonic: what `waitMs` counts from. */
+  receivedAt: number;
   /** 0, and no `keepPlace`: the caller wants a place only where it is free. */
   waitMs: number;
   /** The place stays in line if no answer can be given. */
