@@ -13,12 +13,16 @@ const LOOKED_AT_ONCE = 400;
 /** Directories that one page looks at. */
 const LOOKED_MAX = 2_000;
 
-/** @param describe what is in the list under that name; undefined when there is nothing in it any more */
+/**
+ * @param describe what is in the list under that name; undefined when there is nothing in it any more
+ * @param mayBeInUse whether a name may be in use although its directory is empty; `describe` tells
+ */
 export async function listInUse<T extends { name: string }>(
   zk: BoundClient,
   parent: string,
   page: Page,
   describe: (name: string, node: ReadNode) => Promise<T | undefined>,
+  mayBeInUse: (node: ReadNode) => boolean = () => false,
 ): Promise<{ items: T[]; next: string | undefined }> {
   await zk.sync(parent);
   const names = (await zk.names(parent)).page(page, LOOKED_MAX + 1);
@@ -30,7 +34,7 @@ export async function listInUse<T extends { name: string }>(
     const nodes = await readNodes(zk, paths, LOOKED_AT_ONCE);
     const inUse = batch.flatMap((name, at) => {
       const node = nodes[at];
-      return node !== undefined && node.stat.numChildren > 0 ? [{ name, node }] : [];
+      return node !== undefined && (node.stat.numChildren > 0 || mayBeInUse(node)) ? [{ name, node }] : [];
     });
     for (let j = 0; j < inUse.length; j += page.limit) {
       const described = inUse.slice(j, j + page.limit).map(({ name, node }) => describe(name, node));

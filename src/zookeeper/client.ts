@@ -260,17 +260,19 @@ export abstract class ZooKeeperClient {
    */
   #submitOwning<T>(items: readonly Creation[], operation: Operation<T>, deadline: number | undefined): Promise<T> {
     const nodes = this.owned === undefined ? [] : newNodes(items);
-    return nodes.length === 0 ? this.submit(operation, deadline) : this.#submitWhenFree(nodes, operation, deadline);
+    if (nodes.length === 0) return this.submit(operation, deadline);
+    const replaced = items.flatMap(({ type, path }) => (type === 'delete' ? [path] : []));
+    return this.#submitWhenFree({ nodes, replaced }, operation, deadline);
   }
 
   async #submitWhenFree<T>(
-    nodes: readonly NewNode[],
+    { nodes, replaced }: { nodes: readonly NewNode[]; replaced: readonly string[] },
     operation: Operation<T>,
     deadline = performance.now() + DEFAULT_REQUEST_TIMEOUT_MS,
   ): Promise<T> {
     const askedAt = performance.now();
     for (;;) {
-      const waiting = this.owned?.reserve(nodes, askedAt, deadline);
+      const waiting = this.owned?.reserve(nodes, askedAt, deadline, replaced);
       // Submitted synchronously: a reading sent from now on includes it.
       if (waiting === undefined) return this.submit(operation, deadline);
       await waiting;
@@ -297,12 +299,12 @@ export abstract class ZooKeeperClient {
 }
 
 type Creation =
-  { type: 'create'; path: string; mode?: CreateMode; moves?: true } | { type: 'delete' | 'setData' | 'check' };
+  { type: 'create'; path: string; mode?: CreateMode } | { type: 'delete' | 'setData' | 'check'; path: string };
 
 function newNodes(items: readonly Creation[]): NewNode[] {
   const nodes: NewNode[] = [];
   for (const item of items)
-    if (item.type === 'create' && isEphemeral(item.mode) && item.moves !== true)
+    if (item.type === 'create' && isEphemeral(item.mode))
       nodes.push({ path: item.path, sequential: item.mode === 'ephemeral-sequential' });
   return nodes;
 }

@@ -96,8 +96,7 @@ export interface Operation<T> {
 }
 
 export type MultiOperation =
-  /** `moves`: another node of the session goes in the same transaction, so it owns no more than before. */
-  | { type: 'create'; path: string; data?: Uint8Array; mode?: CreateMode; moves?: true }
+  | { type: 'create'; path: string; data?: Uint8Array; mode?: CreateMode }
   | { type: 'delete'; path: string; version?: number }
   | { type: 'setData'; path: string; data: Uint8Array; version?: number }
   | { type: 'check'; path: string; version?: number };

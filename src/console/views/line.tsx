@@ -31,6 +31,7 @@ interface Waiter {
   readonly mode?: string;
   readonly count?: number;
   readonly preference?: number;
+  readonly priority?: number;
   readonly candidateId?: string | null;
   readonly external: boolean;
 }
@@ -129,6 +130,7 @@ function Waiters({ name, waiters, count }: WaitersProps): JSX.Element {
           {nameOf(waiter)}
           {waiter.mode === 'read' || waiter.mode === 'write' ? <span class="soft"> to {waiter.mode}</span> : null}
           {waiter.count === undefined ? null : <span class="soft"> {quantity(waiter.count, 'permit')}</span>}
+          {waiter.priority === undefined ? null : <span class="soft"> priority {waiter.priority}</span>}
           {waiter.preference ? <span class="soft"> preference {waiter.preference}</span> : null}
           {waiter.candidateId == null ? null : (
             <Transfer name={name} candidate={waiter} candidateId={waiter.candidateId} />

@@ -9,7 +9,7 @@ import type { BoundClient } from '../../zookeeper/bound.js';
 import type { NodeData } from '../../zookeeper/operations.js';
 import { baseName, parentOf } from '../../zookeeper/paths.js';
 import { readRule } from '../line/permits/agreement.js';
-import { decodeRecord, holdIdOf, isPrepared, sortLine, type ContenderRecord } from '../line/contender.js';
+import { decodeRecord, guidOf, holdIdOf, isPrepared, sortLine, type ContenderRecord } from '../line/contender.js';
 import type { Coordination } from '../coordination.js';
 import { delayBeside } from '../line/delay/lock-delay.js';
 import { readLineDirectory } from '../line/directory.js';
@@ -70,7 +70,9 @@ export async function describeHolds(
           : describeHold(context, zk, lease, kind, path),
     ),
   ]);
-  return holds.filter((hold) => hold !== undefined).sort((a, b) => a.fencingToken - b.fencingToken);
+  // A place that has gone from a room into the line may have been listed in both.
+  const shown = new Map(holds.filter((hold) => hold !== undefined).map((hold) => [hold.path, hold]));
+  return [...shown.values()].sort((a, b) => a.fencingToken - b.fencingToken);
 }
 
 /**
@@ -112,6 +114,7 @@ async function describeHold(
   const kind = where === ROOM ? 'lock' : where;
   const directory = parentOf(path);
   const [node, listing, rule] = await Promise.all([zk.find(path), zk.list(directory), readRule(zk, where, directory)]);
+  if (node === undefined && where === ROOM) return describeMoved(context, zk, lease, path);
   if (node === undefined || listing === undefined) return undefined;
   const line = sortLine(listing.children);
   const isExcluded = async (): Promise<boolean> =>
@@ -149,6 +152,20 @@ async function describeHold(
     fencingToken: node.stat.czxid,
     since: held ? (record.grantedAt ?? node.stat.ctime) : node.stat.ctime,
   };
+}
+
+/** A place that was in a room when that was listed: its turn may have come since. */
+async function describeMoved(
+  context: Coordination,
+  zk: BoundClient,
+  lease: Lease,
+  path: string,
+): Promise<OwnHold | undefined> {
+  const directory = context.layout.line('lock', lease.namespace, baseName(parentOf(path)));
+  const guid = guidOf(baseName(path));
+  await zk.sync(directory);
+  const moved = (await zk.children(directory)).find((name) => guid !== undefined && guidOf(name) === guid);
+  return moved === undefined ? undefined : describeHold(context, zk, lease, 'lock', `${directory}/${moved}`);
 }
 
 /** The lease looks at a hold that a foreign client has asked for: it is told, and the hold is readable again. */
@@ -199,7 +216,8 @@ async function describeMember(zk: BoundClient, path: string): Promise<OwnHold | 
 
 /** Where the directories are in which something can be held. */
 function parentsOf(layout: Layout, namespace: string): Map<Holding, string> {
-  const lines = [...LINE_KINDS, ROOM].map((kind): [Holding, string] => [kind, layout.lines(kind, namespace)]);
+  // The room before the line, as its places go.
+  const lines = [ROOM, ...LINE_KINDS].map((kind): [Holding, string] => [kind, layout.lines(kind, namespace)]);
   return new Map([
     ...lines,
     ['group', layout.groups(namespace)],

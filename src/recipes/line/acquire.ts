@@ -56,8 +56,6 @@ export interface AcquireRequest extends JoinRequest {
   advance?: ((place: Place, line: Line) => Promise<'written' | 'lost'>) | undefined;
   /** Of pools, and of rooms: what the turn gives, and what removes the place with it. */
   assign?: Assign | undefined;
-  /** Arrival of the request, monotonic: what `waitedMs` and the deadline count from. */
-  receivedAt: number;
   /** Until when work for the request may go on after its wait has ended, monotonic. */
   hardDeadline: number;
   requester: Caller;
@@ -234,7 +232,8 @@ async function withoutGrant(
   if (keepPlace && end === 'client-gone') return { held: false, why: 'client-gone', position, holder: undefined };
   if (keepPlace) {
     // The first in line of an election leads, whatever its node says.
-    const waiting = stays !== true && (await isHeadWaiting(context, line, hardDeadline));
+    const mayHold = stays !== true && line.rule.isRoom !== true;
+    const waiting = mayHold && (await isHeadWaiting(context, line, hardDeadline));
     return { held: false, why: 'kept', position: waiting ? position + 1 : position, holder: undefined, holdId };
   }
   const left = await giveUp(

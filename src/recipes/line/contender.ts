@@ -213,9 +213,14 @@ export function parseContender(name: string): Contender | undefined {
   return { name, sequence, reads: READS.test(name), permits: permits === undefined ? undefined : Number(permits) };
 }
 
+/** The number that its directory gave it, which in a room is not where it stands. */
+export function numberOf({ name }: Contender): number {
+  return parseSequence(name) ?? 0;
+}
+
 /** In the order in which they were made, which is not that of a room. */
 export function byNumber(a: Contender, b: Contender): number {
-  return (parseSequence(a.name) ?? 0) - (parseSequence(b.name) ?? 0);
+  return numberOf(a) - numberOf(b);
 }
 
 /**

@@ -225,8 +225,12 @@ export class Line {
     return this.#indexOf(contender);
   }
 
-  /** Counted from the next to be granted, who has 1, if all who are admitted hold; 0 for whose turn has come. */
+  /**
+   * Counted from the next to be granted, who has 1, if all who are admitted hold; 0 for whose turn has come. Nobody
+   * holds in a room.
+   */
   positionOf(contender: Contender): number {
+    if (this.rule.isRoom === true) return this.#indexOf(contender) + 1;
     return Math.max(0, this.#indexOf(contender) - this.rule.admitted(this.#members) + 1);
   }
 

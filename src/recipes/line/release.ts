@@ -71,25 +71,30 @@ interface Removal {
   version: number;
 }
 
-/** @throws NotHolderError, LeaseExpiredError, NoReplyError */
+/**
+ * @param room by requestId: in front of the line, where a place of the request may be instead, or as well
+ * @throws NotHolderError, LeaseExpiredError, NoReplyError
+ */
 export async function release(
   context: Coordination,
   kind: Kind,
   directory: string,
   request: ReleaseRequest,
+  room?: string,
 ): Promise<void> {
   const { lease, holdId, deadline, requester, name } = request;
   const releasing = new Releasing(context, kind, directory, request);
+  const inRoom = room === undefined ? undefined : new Releasing(context, kind, room, request);
   const hold = holdId === undefined ? undefined : decodeHoldId(holdId);
   const tried = hold === undefined ? 'not-done' : await releasing.ofKnownHold(hold);
   if (tried === 'done') return;
   let everMaybeApplied = tried === 'in-doubt';
   const work = async (session: LeaseSession): Promise<boolean> => {
     try {
-      if (holdId === undefined) return await releasing.byRequestId(session);
+      if (holdId === undefined) return await releasing.byRequestId(session, inRoom);
       return hold !== undefined && (await releasing.byHoldId(hold, session));
     } catch (error) {
-      everMaybeApplied ||= releasing.hasDeleted && mayBeApplied(error);
+      everMaybeApplied ||= (releasing.hasDeleted || inRoom?.hasDeleted === true) && mayBeApplied(error);
       throw error;
     }
   };
@@ -141,39 +146,45 @@ class Releasing {
     });
   }
 
-  async byRequestId(session: LeaseSession): Promise<boolean> {
+  async byRequestId(session: LeaseSession, room?: Releasing): Promise<boolean> {
+    const { deadline } = this.#request;
+    // The room before the line, as its places go: whoever is not seen in the one is in the other.
+    const readOnce = (): Promise<[string[], string[]]> =>
+      Promise.all([room === undefined ? [] : room.#listOwn(session), this.#listOwn(session)]);
+    const read = (): Promise<[string[], string[]]> =>
+      session.readToWrite(this.#directory, readOnce, (found) => found.flat().length > 0, deadline);
+    let [inRoom, inLine] = await read();
+    if (inRoom.length + inLine.length === 0) {
+      // An acquire that was given up may be on its way still.
+      await session.raiseFence(deadline);
+      [inRoom, inLine] = await read();
+    }
+    const zk = session.until(deadline);
+    let found = false;
+    const deleting = async (): Promise<void> => {
+      for (const path of inRoom) found = (await (room as Releasing).#deleteAt(zk, path)) || found;
+      // One that was gone from there has had its turn meanwhile.
+      if (inRoom.length > 0) [, inLine] = await read();
+      for (const path of inLine) found = (await this.#deleteAt(zk, path)) || found;
+    };
+    await orUnknown(deleting(), () => found);
+    return found;
+  }
+
+  /** Paths of what the session has here under the request's guids. */
+  async #listOwn(session: LeaseSession): Promise<string[]> {
     const { lease, name, requestId, deadline } = this.#request;
     const guids = [
       lease.guid(this.#kind, name, requestId),
       requestGuid(lease.principal, lease.namespace, this.#kind, name, requestId),
     ];
-    const isOwn = (path: string): boolean =>
-      parentOf(path) === this.#directory && guids.includes(guidOf(baseName(path)) ?? '');
-    const read = async (): Promise<string[]> => {
-      const paths = await session.readToWrite(
-        this.#directory,
-        () => session.getEphemerals(this.#directory, deadline),
-        (found) => found.some(isOwn),
-        deadline,
-      );
-      return paths.filter(isOwn);
-    };
-    let own = await read();
-    if (own.length === 0) {
-      // An acquire that was given up may be on its way still.
-      await session.raiseFence(deadline);
-      own = await read();
-    }
-    const zk = session.until(deadline);
-    let found = false;
-    const deleting = async (): Promise<void> => {
-      for (const path of own) {
-        const contender = parseContender(baseName(path)) as Contender;
-        found = (await this.#deleteAsRead(zk, contender, () => zk.find(path))) || found;
-      }
-    };
-    await orUnknown(deleting(), () => found);
-    return found;
+    const paths = await session.getEphemerals(this.#directory, deadline);
+    return paths.filter((path) => parentOf(path) === this.#directory && guids.includes(guidOf(baseName(path)) ?? ''));
+  }
+
+  #deleteAt(zk: BoundClient, path: string): Promise<boolean> {
+    const contender = parseContender(baseName(path)) as Contender;
+    return this.#deleteAsRead(zk, contender, () => zk.find(path));
   }
 
   /**
@@ -249,7 +260,8 @@ class Releasing {
     const { place } = next;
     const { delayMs = 0 } = place.record;
     const { directory } = line;
-    if (delayMs > 0 && directory === undefined) return false;
+    // Of a lock by priority there are no delays: the next one's own grant finds that (`grant.ts`).
+    if (delayMs > 0 && (directory === undefined || directory.byPriority)) return false;
     if (!next.beginHandover()) return false;
     const record = withState(place.record, 'granted', {
       waitUntil: place.record.waitUntil,

@@ -135,14 +135,20 @@ export async function acquireLineWithLease(
   }
 }
 
-/** Releases a hold or gives up a waiting place. @param where it stands: of a lock by priority maybe in its room */
+/**
+ * Releases a hold or gives up a waiting place.
+ * @param where it stands: of a lock by priority maybe in its room
+ * @param room of a lock, by requestId: what is there goes too
+ */
 export function releaseLine(
   context: Coordination,
   kind: LineKind,
   request: ReleaseRequest,
   where: PlaceKind = kind,
+  room?: PlaceKind,
 ): Promise<void> {
-  return release(context, kind, context.layout.line(where, request.lease.namespace, request.name), request);
+  const directory = (of: PlaceKind): string => context.layout.line(of, request.lease.namespace, request.name);
+  return release(context, kind, directory(where), request, room && directory(room));
 }
 
 /**

@@ -22,7 +22,7 @@ import { IdleTimes, type Idle } from '../housekeeping/idle-times.js';
 import { unlessNewer } from '../known-record.js';
 import type { Sweep } from '../housekeeping/sweep.js';
 import { removeIfAbandoned } from './abandoned.js';
-import { sortLine } from './contender.js';
+import { sortLine, type Contender } from './contender.js';
 import { idleDirectory, ownDirectory, readLineDirectory, type LineDirectory } from './directory.js';
 import { IDLE_BEFORE_REMOVED_MS } from './known-free.js';
 import { readRule } from './permits/agreement.js';
@@ -75,10 +75,14 @@ export class TidyLines implements Chore {
     const line = sortLine(listing.children);
     const rule = await readRule(sweep.zk(), kind, directory).catch(unlessNewer);
     if (rule === undefined) return before; // who is admitted here only a replica of a newer release knows
-    for (const contender of line.slice(0, rule.admitted(line))) {
+    const heads =
+      kind === ROOM ? await this.#inTheWay(sweep, namespace, directory, line) : line.slice(0, rule.admitted(line));
+    for (const contender of heads) {
       if (sweep.stopped) return before;
-      await removeIfAbandoned(this.#context, directory, contender, sweep.deadline());
-      if (kind === ROOM) continue; // nobody holds in it
+      const isGone = await removeIfAbandoned(this.#context, directory, contender, sweep.deadline());
+      // Nobody holds in it: each of them, up to the first who is not abandoned.
+      if (kind === ROOM && !isGone) break;
+      if (kind === ROOM) continue;
       const path = `${directory}/${contender.name}`;
       await heedIfOverwritten(this.#context, { kind, namespace, name: baseName(directory), path }, sweep.deadline());
     }
@@ -102,6 +106,12 @@ export class TidyLines implements Chore {
       if (!(error instanceof ZooKeeperError)) throw error; // somebody stepped in, or removed it
     }
     return undefined;
+  }
+
+  /** Of a room: nobody, while somebody stands in the line. */
+  async #inTheWay(sweep: Sweep, namespace: string, room: string, waiting: Contender[]): Promise<Contender[]> {
+    const line = this.#context.layout.line('lock', namespace, baseName(room));
+    return sortLine(await sweep.zk().children(line)).length > 0 ? [] : waiting;
   }
 
   /**

@@ -8,7 +8,7 @@
 import { ROOM, type LineKind } from '../../leases/layout.js';
 import type { Page } from '../../page.js';
 import { readRule } from './permits/agreement.js';
-import { shownLine, type Contender } from './contender.js';
+import { byNumber, shownLine, type Contender } from './contender.js';
 import type { Coordination } from '../coordination.js';
 import { describeContender, type ContenderView } from './describe.js';
 import { readLineDirectory } from './directory.js';
@@ -36,6 +36,8 @@ export interface LineView {
   holderCount: number;
   waiters: WaiterView[];
   waiterCount: number;
+  /** Epoch ms: since when the longest waiting one does. */
+  oldestWaitSince: number | null;
   /** Epoch ms on the ensemble's clock, while a lock-delay runs. */
   lockedUntil: number | undefined;
 }
@@ -83,10 +85,13 @@ async function lookAt(
   const inRoom = room.slice(0, SHOWN - next.length);
   const excluding = delays ? delayBeside(context, zk, directory, line, listing.zxid) : undefined;
   const standing = new Set(line.map(({ name: node }) => node));
-  const [first, behind, last, locked] = await Promise.all([
+  // The first of a room is not who has waited longest.
+  const oldest = room.toSorted(byNumber).slice(0, 1);
+  const [first, behind, last, longest, locked] = await Promise.all([
     readFirst(zk, directory, asked, excluding),
     readContenders(zk, directory, next),
     readContenders(zk, rooms, inRoom),
+    readContenders(zk, rooms, oldest),
     delays && line[0]?.reads === true ? findDelay(context, zk, directory, { standing }) : excluding,
   ]);
   const holders = first.filter(({ view }) => view.state === 'granted');
@@ -102,10 +107,15 @@ async function lookAt(
     waiters: waiters.slice(0, SHOWN).map(({ view }, i) => ({ ...view, position: i + 1 })),
     waiterCount:
       line.length - admitted - next.length + behind.length + waitingFirst + room.length - inRoom.length + last.length,
+    oldestWaitSince: earliest([...waiters.slice(0, 1), ...longest]),
     lockedUntil: locked?.lockedUntil,
   };
   const settled = first.length === asked.length && behind.length === next.length && last.length === inRoom.length;
   return { view: shown, settled };
+}
+
+function earliest(read: readonly Read[]): number | null {
+  return read.length === 0 ? null : Math.min(...read.map(({ view }) => view.since));
 }
 
 /** Waiters in line order, beginning after position `after`. */
@@ -169,7 +179,6 @@ export interface LineSummary {
   holders: ContenderView[];
   holderCount: number;
   waiterCount: number;
-  /** Epoch ms of the longest waiting one. */
   oldestWaitSince: number | null;
 }
 
@@ -182,12 +191,13 @@ export async function listLines(
   page: Page,
 ): Promise<{ items: LineSummary[]; next: string | undefined }> {
   const parent = context.layout.lines(kind, namespace);
-  return listInUse(zk, parent, page, async (name) => {
+  const describe = async (name: string): Promise<LineSummary | undefined> => {
     const described = await describeLineStale(context, zk, { kind, namespace, name });
-    const { waiters, lockedUntil: _, ...line } = described;
-    if (line.holderCount + line.waiterCount === 0) return undefined;
-    return { ...line, oldestWaitSince: waiters[0]?.since ?? null };
-  });
+    const { waiters: _, lockedUntil: __, ...line } = described;
+    return line.holderCount + line.waiterCount === 0 ? undefined : line;
+  };
+  // Of a lock by priority all may be in the room.
+  return listInUse(zk, parent, page, describe, ({ stat }) => kind === 'lock' && readLineDirectory(stat).byPriority);
 }
 
 /** @param rooms of a lock by priority those who wait in the room at this path are listed too */

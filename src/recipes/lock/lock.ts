@@ -11,7 +11,6 @@
  *
  * Reading order: this, with `line/line.ts`; `priority.ts`, with `line/room/turns.ts`; `many-locks.ts`.
  */
-import { NotHolderError } from '../../errors.js';
 import { ROOM } from '../../leases/layout.js';
 import type { Lease } from '../../leases/lease.js';
 import type { Granted, NotGranted } from '../line/acquire.js';
@@ -39,18 +38,12 @@ export function acquireLockWithLease(
 }
 
 /**
- * Releases a hold or gives up a waiting place. What is not in the line may be in the room in front of it, or have gone
- * from there into the line in that moment (`priority.ts`).
+ * Releases a hold or gives up a waiting place. By requestId that is what stands in the line and in the room in front of
+ * it (`priority.ts`). By the holdId of a place in the room it is that place only: once its turn has come it is gone,
+ * which is answered as not held, and the place in the line is given up by its requestId, or its own holdId.
  */
-export async function releaseLock(context: Coordination, request: ReleaseRequest): Promise<void> {
-  const hold = request.holdId === undefined ? undefined : decodeHoldId(request.holdId);
-  if (request.holdId !== undefined)
-    return releaseLine(context, 'lock', request, hold !== undefined && isInRoom(hold) ? ROOM : 'lock');
-  for (const where of ['lock', ROOM] as const)
-    try {
-      return await releaseLine(context, 'lock', request, where);
-    } catch (error) {
-      if (!(error instanceof NotHolderError)) throw error;
-    }
-  return releaseLine(context, 'lock', request);
+export function releaseLock(context: Coordination, request: ReleaseRequest): Promise<void> {
+  if (request.holdId === undefined) return releaseLine(context, 'lock', request, 'lock', ROOM);
+  const hold = decodeHoldId(request.holdId);
+  return releaseLine(context, 'lock', request, hold !== undefined && isInRoom(hold) ? ROOM : 'lock');
 }

@@ -5,7 +5,9 @@
  *   first (`line/room/rank.ts`). A rank never changes and is the same for everybody; so among equals it is first come
  *   first, and a request of priority p is passed by at most 100 × (10 − p) that come later. Who holds is not
  *   interrupted. All else (one holder, tokens that rise, release, revocation) is that of any lock, because the line is.
- * Not guaranteed: that a request with `waitMs: 0` passes anybody; nor that one does that comes while a turn is taken.
+ * Not guaranteed: that a request with `waitMs: 0` passes anybody; nor that one does that comes while a turn is taken;
+ *   nor, within 10 s of the order being written, that nobody is granted who comes without a priority to a replica that
+ *   saw the lock become free before (`line/known-free.ts`): it holds alone, as anybody.
  *
  * In front of the line is a *room*. A request waits there, in order of rank; and while the line is empty the first of
  * the room goes into it, in one transaction: raise the room's version, delete the place in the room at its version,
@@ -35,6 +37,7 @@
  *
  * That a lock is taken by priority its directory says (`line/directory.ts`). It is written by the first who asks with a
  * priority, where nobody stands in the line, and is forgotten with the directory, an hour after its last use.
+ * It is written before anybody knows whether the lease still lives, or the client: then it stays for that hour.
  *
  * Layout:  <root>/ns/<namespace>/lock-rooms/<name>/_c_<guid>-prio<priority>-<sequence>
  *            ephemeral, of the lease's session
@@ -42,13 +45,14 @@
 import { isPosternError, LeaseExpiredError, PosternError, StandingConflictError } from '../../errors.js';
 import { lockDelaysOf, ROOM } from '../../leases/layout.js';
 import type { Lease } from '../../leases/lease.js';
-import { isReason, unless } from '../../zookeeper/errors.js';
+import { isReason, isTransient, unless } from '../../zookeeper/errors.js';
 import type { LeaseSession } from '../../zookeeper/lease-session.js';
-import type { Listing } from '../../zookeeper/operations.js';
-import { parentOf } from '../../zookeeper/paths.js';
+import type { Listing, MultiOperation, Stat } from '../../zookeeper/operations.js';
+import { nextSequence, parentOf } from '../../zookeeper/paths.js';
 import { retrying } from '../../zookeeper/retrying.js';
 import type { Coordination } from '../coordination.js';
 import type { Granted, NotGranted } from '../line/acquire.js';
+import { removeIfAbandoned } from '../line/abandoned.js';
 import { decodeRecord, encodeRecord, isNamed, nodePrefix, sortLine } from '../line/contender.js';
 import { describeContender } from '../line/describe.js';
 import { ownDirectory, readLineDirectory } from '../line/directory.js';
@@ -56,6 +60,7 @@ import type { Line, Turn } from '../line/line.js';
 import type { Place, Written } from '../line/place.js';
 import { acquireLine, type AcquireLine } from '../line/request.js';
 import { RoomTurns } from '../line/room/turns.js';
+import { PLACES_END } from '../line/worn-directory.js';
 
 export type AcquireByPriority = Omit<AcquireLine, 'kind' | 'mode' | 'permits'> & { priority: number };
 
@@ -71,16 +76,11 @@ export async function acquireByPriority(
 ): Promise<Granted | NotGranted> {
   const taking = new Taking(context, lease, request);
   const { priority: _, ...inLine } = request;
-  try {
-    if (!(await taking.agree())) {
-      const waited = await taking.waitInRoom();
-      if (waited !== undefined) return waited;
-    }
-    return await acquireLine(context, lease, { ...inLine, ...LOCK, hasTurn: true });
-  } catch (error) {
-    if (!(error instanceof LeaseExpiredError)) taking.endTurn();
-    throw error;
+  if (!(await taking.agree())) {
+    const waited = await taking.waitInRoom();
+    if (waited !== undefined) return waited;
   }
+  return taking.takeOver(() => acquireLine(context, lease, { ...inLine, ...LOCK, hasTurn: true }));
 }
 
 class Taking {
@@ -137,6 +137,17 @@ class Taking {
       return waited.held ? undefined : await this.#describe(waited);
     } catch (error) {
       if (this.#isInLine && isPosternError(error, 'conflict')) return undefined;
+      this.#endTurn(error);
+      throw error;
+    }
+  }
+
+  /** @param take over, as another attempt, the place that the turn has made: if that fails it is the turn's still */
+  async takeOver(take: () => Promise<Granted | NotGranted>): Promise<Granted | NotGranted> {
+    try {
+      return await take();
+    } catch (error) {
+      this.#endTurn(error);
       throw error;
     }
   }
@@ -168,39 +179,64 @@ class Taking {
       if (inLine !== undefined && this.#ownIn(inLine)) return this.#leaveRoom(place, room, deadline);
       const waiting = sortLine(inRoom?.children ?? []);
       if (inRoom === undefined || !waiting.some(({ name }) => name === place.name)) return 'lost';
-      if (waiting[0]?.name !== place.name || sortLine(inLine?.children ?? []).length > 0) return 'not-yet';
+      if (waiting[0]?.name !== place.name) return 'not-yet';
+      const [head] = sortLine(inLine?.children ?? []);
+      if (head !== undefined && !(await removeIfAbandoned(this.#context, this.#line, head, deadline))) return 'not-yet';
+      if (head !== undefined) continue;
       if (inLine === undefined || !readLineDirectory(inLine.stat).byPriority) {
-        await this.agree();
+        await this.#agreeAgain(place, room, deadline);
         continue;
       }
-      const done = await this.#enter(session, place, inRoom.stat.version, deadline);
+      const done = await this.#enter(session, place, { room: inRoom.stat, line: inLine.stat }, deadline);
       if (done === 'written') room.remove(place);
       if (done !== undefined) return done;
     }
     return 'not-yet';
   }
 
-  /** The transaction of the turn. @returns undefined when something was no longer as it had been read */
+  /** Somebody has written over the order, or forgotten it. Where it cannot be agreed on, nobody waits behind this. */
+  async #agreeAgain(place: Place, room: Turn['line'], deadline: number): Promise<void> {
+    try {
+      await this.agree();
+    } catch (error) {
+      if (isPosternError(error, 'conflict') && (await place.leave(deadline)) === 'gone') room.remove(place);
+      throw error;
+    }
+  }
+
+  /**
+   * The transaction of the turn. A directory that runs out of numbers, in which nobody stands, is renewed in it
+   * (`line/worn-directory.ts`).
+   * @returns undefined when something was no longer as it had been read
+   */
   async #enter(
     session: LeaseSession,
     place: Place,
-    version: number,
+    read: { room: Stat; line: Stat },
     deadline: number,
   ): Promise<'written' | 'superseded' | undefined> {
     this.#attempt = place.record.attempt;
     const path = `${this.#line}/${nodePrefix(this.#guid, 'lock-')}`;
+    const renewal: MultiOperation[] =
+      nextSequence(read.line) < PLACES_END
+        ? []
+        : [
+            { type: 'delete', path: this.#line, version: read.line.version },
+            { type: 'create', path: this.#line, data: ownDirectory(false, true) },
+          ];
     try {
       await session.multi(
         [
-          { type: 'setData', path: this.#room, data: ownDirectory(false), version },
+          { type: 'setData', path: this.#room, data: ownDirectory(false), version: read.room.version },
           { type: 'delete', path: place.path, version: place.version },
-          { type: 'create', path, data: encodeRecord(place.record), mode: 'ephemeral-sequential', moves: true },
+          ...renewal,
+          { type: 'create', path, data: encodeRecord(place.record), mode: 'ephemeral-sequential' },
         ],
         deadline,
       );
       return 'written';
     } catch (error) {
-      if (!isReason(error, 'NO_NODE', 'BAD_VERSION')) throw error;
+      if (!isReason(error, 'NO_NODE', 'BAD_VERSION', 'NOT_EMPTY')) throw error;
       return error.failedIndex === 1 ? this.#whosePlace(session, place, deadline) : undefined;
     }
   }
@@ -274,12 +310,9 @@ class Taking {
     await unless(Promise.resolve(written), 'NO_NODE', 'BAD_VERSION', 'NOT_EMPTY');
   }
 
-  /**
-   * Nobody knows whether the turn was had, or nobody has taken it over: what it made in the line goes, unless the
-   * client comes back for it.
-   */
-  endTurn(): void {
-    if (this.#attempt === undefined) return;
+  /** What the turn has made in the line, if it was had, goes, unless the client comes back for it. */
+  #endTurn(why: unknown): void {
+    if (this.#attempt === undefined || why instanceof LeaseExpiredError) return;
     const { cleanup, layout, zooKeeperClock } = this.#context;
     cleanup.endAttempt(this.#line, [this.#guid], this.#attempt, {
       fence: layout.lease(this.#lease.namespace, this.#lease.leaseId),
@@ -287,16 +320,27 @@ class Taking {
     });
   }
 
-  /** Who is in the way is said of the line, where somebody stands in it. */
-  async #describe(waited: NotGranted): Promise<NotGranted> {
+  /**
+   * Who is in the way is said of the line, where somebody stands in it.
+   * @returns undefined if it is this request that does: by the turn of another attempt, since its own was looked for
+   */
+  async #describe(waited: NotGranted): Promise<NotGranted | undefined> {
     if (waited.why !== 'refused') return waited;
     const zk = this.#context.control.until(this.#request.hardDeadline);
-    const [head] = sortLine(await zk.children(this.#line));
-    const node = head === undefined ? undefined : await zk.find(`${this.#line}/${head.name}`);
-    const refused = { ...waited, position: waited.position + 1 };
-    if (head === undefined || node === undefined) return refused;
-    const view = describeContender(head, node);
-    return view.state === 'waiting' ? { ...refused, next: view } : { ...refused, holder: view, next: undefined };
+    const refused = { ...waited, position: Math.max(1, waited.position) };
+    const reading = async (): Promise<NotGranted | undefined> => {
+      const [, listing] = await Promise.all([zk.sync(this.#line), zk.list(this.#line)]);
+      if (listing !== undefined && this.#ownIn(listing)) return undefined;
+      const [head] = sortLine(listing?.children ?? []);
+      const node = head === undefined ? undefined : await zk.find(`${this.#line}/${head.name}`);
+      if (head === undefined || node === undefined) return refused;
+      const view = describeContender(head, node);
+      return view.state === 'waiting' ? { ...refused, next: view } : { ...refused, holder: view, next: undefined };
+    };
+    return reading().catch((error: unknown) => {
+      if (isTransient(error)) return refused; // the refusal stands without the holder's name
+      throw error;
+    });
   }
 }
 

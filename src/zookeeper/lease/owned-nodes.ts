@@ -73,17 +73,20 @@ export class OwnedNodes {
    * Counts nodes about to be created; they must be sent at once.
    * @param askedAt when this was first asked for, monotonic: a refusal needs a newer reading
    * @param deadline of the wait, monotonic
+   * @param replaced paths of nodes of the session that are deleted in the same transaction; only those that are of a
+   *   class are sure to be its own, and count
    * @returns undefined if they may be created; else what to wait for before asking again
    * @throws the rules' refusal beyond a limit
    */
-  reserve(nodes: readonly NewNode[], askedAt: number, deadline: number): Promise<void> | undefined {
+  reserve(
+    nodes: readonly NewNode[],
+    askedAt: number,
+    deadline: number,
+    replaced: readonly string[] = [],
+  ): Promise<void> | undefined {
     if (!this.#known) return this.#readAnew(deadline);
     const { limits } = this.#rules;
-    const more = nothing();
-    for (const { path, sequential } of nodes) {
-      this.#count(more, path);
-      if (sequential) more.pathBytes += SEQUENCE_DIGITS;
-    }
+    const more = this.#more(nodes, replaced);
     const bytes = limits.pathBytes * (more.holds + more.claims > 0 ? 1 : RESERVE);
     const over = LIMITS.find(
       (limit) => more[limit] > 0 && this.#owned[limit] + more[limit] > (limit === 'pathBytes' ? bytes : limits[limit]),
@@ -118,6 +121,18 @@ export class OwnedNodes {
       }
       await this.#readAnew(deadline);
     }
+  }
+
+  /** How much more there is at most once the transaction is done, or refused. */
+  #more(nodes: readonly NewNode[], replaced: readonly string[]): OwnedCounts {
+    const [more, less] = [nothing(), nothing()];
+    for (const { path, sequential } of nodes) {
+      this.#count(more, path);
+      if (sequential) more.pathBytes += SEQUENCE_DIGITS;
+    }
+    for (const path of replaced) if (this.#rules.classOf(path) !== undefined) this.#count(less, path);
+    for (const limit of LIMITS) more[limit] = Math.max(0, more[limit] - less[limit]);
+    return more;
   }
 
   #readAnew(deadline: number): Promise<void> {

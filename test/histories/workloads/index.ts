@@ -13,6 +13,7 @@ import { grouped } from './grouped.js';
 import { lock } from './lock.js';
 import { messages } from './messages.js';
 import { pool, restingPool } from './pool.js';
+import { priority } from './priority.js';
 import { queue } from './queue.js';
 import { reservation } from './reservation.js';
 import { run } from './run.js';
@@ -26,6 +27,7 @@ export const workloads: Readonly<Record<string, Workload<unknown, unknown>>> = {
   counter,
   config,
   lock,
+  priority,
   reservation,
   rwlock,
   downgrade,

@@ -10,7 +10,7 @@ import type { NodeData } from '../../../zookeeper/operations.js';
 import { multiWithOptional, OwnedTransaction } from '../../../zookeeper/owned-transaction.js';
 import { LAST_SEQUENCE } from '../../../zookeeper/paths.js';
 import { deleteContender, deleteTail } from '../candidate-tail.js';
-import { decodeRecord, encodeRecord, withState, type Contender, type ContenderRecord } from '../contender.js';
+import { decodeRecord, encodeRecord, numberOf, withState, type Contender, type ContenderRecord } from '../contender.js';
 import { delayOf } from '../delay/mark.js';
 import { isOverwritten, recordForeignRevoke } from '../revocation/foreign.js';
 import { downgrade, readerBehind, removeOrphan } from './downgrade.js';
@@ -38,7 +38,7 @@ export async function adopt(
   const { trace, line, request, terms } = joining;
   const mine = own[0] as Contender;
   // Of several with the last number nobody knows which was first.
-  if (mine.sequence === LAST_SEQUENCE) return joining.giveUpWorn(joining.pathOf(mine));
+  if (numberOf(mine) === LAST_SEQUENCE) return joining.giveUpWorn(joining.pathOf(mine));
   const { mode, name } = request;
   if (request.again === true && (await yields(joining, own))) return { how: 'superseded' };
   if (await removeOrphan(joining, mine)) return LOOK_AGAIN;

@@ -38,14 +38,13 @@ import {
   PosternError,
   StandingConflictError,
 } from '../../../errors.js';
-import { isTransient, mayBeApplied, NoReplyError, unless } from '../../../zookeeper/errors.js';
+import { isTransient, mayBeApplied, NoReplyError } from '../../../zookeeper/errors.js';
 import type { LeaseSession } from '../../../zookeeper/lease-session.js';
 import type { Stat } from '../../../zookeeper/operations.js';
 import { baseName } from '../../../zookeeper/paths.js';
 import type { Coordination } from '../../coordination.js';
 import { removeIfAbandoned } from '../abandoned.js';
-import { deleteContender } from '../candidate-tail.js';
-import { newAttempt, parseContender, withState, type Contender, type ContenderRecord } from '../contender.js';
+import { newAttempt, numberOf, parseContender, withState, type Contender, type ContenderRecord } from '../contender.js';
 import { tellOfDelays } from '../delay/end-lease.js';
 import { findDelay } from '../delay/lock-delay.js';
 import type { SeenDirectory } from '../directory.js';
@@ -56,7 +55,7 @@ import { PLACES_END } from '../worn-directory.js';
 import { adopt, removeDuplicates } from './adopt.js';
 import { createNode } from './create.js';
 import { Joining, LOOK_AGAIN, type LookAgain, type Trace } from './joining.js';
-import type { JoinRequest, Joined } from './request.js';
+import type { JoinRequest, Joined, Placed } from './request.js';
 
 export async function join(context: Coordination, line: Line, request: JoinRequest): Promise<Joined> {
   const { lease, hardDeadline } = request;
@@ -78,7 +77,7 @@ export async function join(context: Coordination, line: Line, request: JoinReque
         continue;
       }
       if (joined !== LOOK_AGAIN) {
-        if (isOutOfOrder(joining, joined)) throw await outOfOrder(joining, joined);
+        if (joined.how === 'placed' && !joined.alreadyHeld && isOutOfOrder(joining)) await leaveOrder(joining, joined);
         if (told !== undefined) await told;
         return joined;
       }
@@ -117,17 +116,28 @@ export function leavesNothing(error: unknown): boolean {
 }
 
 /** Whether the lock is taken by priority, and the request has come without one. What is held stays held. */
-function isOutOfOrder({ line, request }: Joining, joined: Joined): boolean {
-  if (line.directory?.byPriority !== true || line.rule.isRoom === true || request.hasTurn === true) return false;
-  return joined.how !== 'placed' || !joined.alreadyHeld;
+function isOutOfOrder({ line, request }: Joining): boolean {
+  return line.directory?.byPriority === true && line.rule.isRoom !== true && request.hasTurn !== true;
 }
 
-async function outOfOrder({ request, session, trace }: Joining, joined: Joined): Promise<PosternError> {
-  if (joined.how === 'placed')
-    await unless(deleteContender(session.until(request.hardDeadline), joined.place.path, undefined), 'NO_NODE');
-  trace.wrote = false;
+function outOfOrder({ name }: JoinRequest): StandingConflictError {
   return new StandingConflictError(
-    `Lock "${request.name}" is taken by priority: give a \`priority\`. Its order is forgotten after an hour without use.`,
+    `Lock "${name}" is taken by priority: give a \`priority\`. Its order is forgotten after an hour without use.`,
+  );
+}
+
+/**
+ * Gives up a place that stands out of order. A repetition may have taken it over, and been told that it holds: then it
+ * stays.
+ */
+async function leaveOrder({ request, trace }: Joining, { place }: Placed): Promise<never> {
+  const left = await place.leave(request.hardDeadline);
+  if (left === 'pending') throw new NoReplyError('the place in line', 'deadline', true);
+  trace.wrote = false;
+  if (left === 'gone') throw outOfOrder(request);
+  throw new PosternError(
+    'conflict',
+    `Another request of this lease with the same requestId took over the place in line for "${request.name}".`,
   );
 }
 
@@ -162,6 +172,9 @@ async function lookThenCreate(joining: Joining): Promise<Joined | LookAgain> {
     if (own.length > 0) return adopt(joining, listed, own);
     if (request.hasTurn === true)
       throw new PosternError('conflict', `The place in line for "${request.name}" was taken away; repeat the request.`);
+    // Where there is no directory any more, what is known of it may be old.
+    if (isOutOfOrder(joining) && (await line.readDirectory(hardDeadline))?.byPriority === true)
+      throw outOfOrder(request);
     if (!(await terms.agree())) throw terms.refusal();
     const reads = mode === 'read';
     const head = obstacle(line.rule, listed, { reads, permits: permits?.count });
@@ -192,7 +205,7 @@ async function create(joining: Joining): Promise<Joined | LookAgain> {
   const { created, directory } = outcome;
   trace.wrote = true;
   const mine = parseContender(baseName(created.path));
-  if (mine === undefined || mine.sequence >= PLACES_END) {
+  if (mine === undefined || numberOf(mine) >= PLACES_END) {
     await listing?.catch(() => undefined);
     return joining.giveUpWorn(created.path);
   }

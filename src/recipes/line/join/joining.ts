@@ -14,6 +14,7 @@ import {
   byNumber,
   guidOf,
   isNamed,
+  numberOf,
   prefixOf,
   sortLine,
   withState,
@@ -128,8 +129,10 @@ export class Joining {
 
   /** The record of somebody who waits for as long as this request does. */
   waiting(record: ContenderRecord): ContenderRecord {
-    if (this.request.stays === true) return withState(record, 'waiting', {});
-    const waitUntil = Math.round(this.context.zooKeeperClock.now() + this.request.waitMs);
+    const { stays, receivedAt, waitMs } = this.request;
+    if (stays === true) return withState(record, 'waiting', {});
+    const leftMs = Math.max(0, receivedAt + waitMs - performance.now());
+    const waitUntil = Math.round(this.context.zooKeeperClock.now() + leftMs);
     return withState(record, 'waiting', { waitUntil });
   }
 
@@ -162,7 +165,7 @@ export class Joining {
     const [, listed] = await Promise.all([zk.sync(path), this.list()]);
     const own = await this.own(listed);
     // Several who found it worn at once stood in each other's way: it is empty now.
-    if (listed.length === 0 || own.some(({ sequence }) => sequence < LAST_SEQUENCE)) return LOOK_AGAIN;
+    if (listed.length === 0 || own.some((contender) => numberOf(contender) < LAST_SEQUENCE)) return LOOK_AGAIN;
     throw new PosternError(
       'zookeeper-unavailable',
       `So many have lined up for "${name}" that ZooKeeper has no more numbers for its line. It takes newcomers again when all who stand in it have left; repeat the request.`,

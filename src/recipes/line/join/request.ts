@@ -36,6 +36,8 @@ export interface JoinRequest {
   notice?: string | undefined;
   /** It stands again by itself: another attempt that has a place by now keeps it. */
   again?: true | undefined;
+  /** Arrival of the request, monotonic: what `waitMs` counts from. */
+  receivedAt: number;
   /** 0, and no `keepPlace`: the caller wants a place only where it is free. */
   waitMs: number;
   /** The place stays in line if no answer can be given. */

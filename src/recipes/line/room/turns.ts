@@ -14,7 +14,8 @@
  * What can go wrong:
  * - Its turn cannot be taken after all (`not-yet`): somebody came before it, so it lists again.
  * - The control session is replaced: the watch says `reset`, and it lists again.
- * - Whoever is first in the room, or in the line, is abandoned (C3): looked for every 5 s.
+ * - Whoever is first in the line, or in the room while nobody stands in the line, is abandoned (C3): looked for every
+ *   5 s, up to the first who is not.
  */
 import { fullJitter, pause } from '../../../time.js';
 import type { ControlSession } from '../../../zookeeper/control-session.js';
@@ -146,17 +147,21 @@ export class RoomTurns implements Turns {
     const timer = this.#check;
     try {
       const { room, line } = await this.#list();
-      const deadline = performance.now() + REQUEST_MS;
-      const heads = [
-        [this.#line, line[0]],
-        [this.#room.path, room[0]],
-      ] as const;
-      for (const [directory, head] of heads)
-        if (head !== undefined && !this.#room.waiters.has(head.name))
-          await removeIfAbandoned(this.#context, directory, head, deadline);
+      // While somebody stands in the line nobody waits for those in the room.
+      if (await this.#removeAbandoned(this.#line, line)) await this.#removeAbandoned(this.#room.path, room);
     } catch {
       // Looked for again; until then whoever waits does so until its own deadline.
     }
     if (this.#check === timer) this.#check = setTimeout(() => void this.#checkAbandoned(), ABANDONED_CHECK_MS);
+  }
+
+  /** Removes those who are abandoned, up to the first who is not. @returns whether nobody is left */
+  async #removeAbandoned(directory: string, standing: readonly Contender[]): Promise<boolean> {
+    const deadline = performance.now() + REQUEST_MS;
+    for (const head of standing) {
+      if (this.#room.waiters.has(head.name)) return false;
+      if (!(await removeIfAbandoned(this.#context, directory, head, deadline))) return false;
+    }
+    return true;
   }
 }

@@ -237,3 +237,32 @@ test('what does not go together with a priority, or is none, is refused', async 
     expect((await replica.call('POST', path, { body: { priority: 1 }, ...lease })).status).toBe(422);
   expect(await replica.showLock('refused')).toMatchObject({ holders: [], waiterCount: 0 });
 });
+
+test('the list of locks shows one for which all wait in the room, and since when the longest does', async () => {
+  await using pair = await startPair();
+  const { a, b } = pair;
+  const holder = await leaseFor(a);
+  await a.hold('listed', holder, { priority: 0 });
+  for (const priority of [1, 9]) {
+    const lease = await leaseFor(b);
+    expect((await b.acquire('listed', lease, { priority, keepPlace: true })).status).toBe(202);
+  }
+  const listed = async (): Promise<unknown> =>
+    ((await b.expect(200, 'GET', '/v1/locks')) as { items: unknown[] }).items;
+  const waiters = (await b.showLock('listed')).waiters as { since: string }[];
+  const oldestWaitSince = waiters[1]!.since;
+  expect(oldestWaitSince < waiters[0]!.since).toBe(true);
+  expect(await listed()).toMatchObject([{ name: 'listed', holderCount: 1, waiterCount: 2, oldestWaitSince }]);
+  await a.release('listed', holder);
+  expect(await listed()).toMatchObject([{ name: 'listed', holderCount: 0, waiterCount: 2, oldestWaitSince }]);
+});
+
+test('a directory that another program has written an address into is not one by priority', async () => {
+  await using replica = await startReplica();
+  const { control, layout } = replica.gateway.context;
+  const directory = layout.line('lock', 'default', 'foreign');
+  await control.ensurePath(directory.slice(0, directory.lastIndexOf('/')));
+  await control.create(directory, Buffer.from('192.168.1.100'));
+  const lease = await leaseFor(replica);
+  expect(await replica.hold('foreign', lease)).toMatchObject({ alreadyHeld: false });
+});
