@@ -1,6 +1,6 @@
 /**
- * Decides whose turn it is in the room of a lock by priority (`lock/priority.ts`): one instance for all waiting requests
- * of this replica for one name.
+ * Decides whose turn it is in the room of a lock by priority (`lock/priority.ts`): one instance for all waiting
+ * requests of this replica for one name.
  *
  * Of these only the first can be the next. While others stand in the room before it, the nearest of them is watched;
  * once none does, the last who stands in the line. So of a crowd in one replica there is one watch, and the end of a
