@@ -226,7 +226,7 @@ describe('places that nobody asks for any more', () => {
 test('a request that does not wait is told of the hold that another attempt is granted as it looks', async () => {
   await using replica = await startReplica();
   const leases = await Promise.all([leaseFor(replica), leaseFor(replica), leaseFor(replica)]);
-  const [holder, lease, other] = leases as [LeaseHandle, LeaseHandle, LeaseHandle];
+  const [holder, lease, other] = leases;
   const held = await replica.hold(NAME, holder, { priority: 0 });
   const waits = [
     replica.acquire(NAME, lease, { ...WAIT, priority: 5 }),
