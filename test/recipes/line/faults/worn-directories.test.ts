@@ -80,6 +80,16 @@ describe('a line at the end of its numbers', () => {
     }
   });
 
+  test('begins at 0 again with a turn at a lock by priority', { timeout: scaled(60_000) }, async () => {
+    await using worn = await startWorn({ full: LAST_SEQUENCE - 3, nearly: PLACES_END });
+    const lease = await worn.a.createLease({ ttlMs: TTL_MS });
+    for (const name of ['full', 'nearly']) {
+      const { holdId } = await worn.a.hold(name, lease, { priority: 1 });
+      expect(await nextIn(worn.a, lineOf(worn.root, 'locks', name))).toBe(1);
+      expect(await worn.b.hold(name, lease, { priority: 1 })).toMatchObject({ holdId, alreadyHeld: true });
+    }
+  });
+
   test(
     'has one holder at most, and takes nobody while somebody stands in it',
     { timeout: scaled(90_000) },

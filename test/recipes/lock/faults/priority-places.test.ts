@@ -201,7 +201,8 @@ describe('places that nobody asks for any more', () => {
     'are passed all at once in the room',
     async () => {
       await using replica = await startReplica();
-      const [holder, left, waits] = [await leaseFor(replica), await leaseFor(replica), await leaseFor(replica)];
+      const [holder, waits] = [await leaseFor(replica), await leaseFor(replica)];
+      const left = await replica.createLease({ ttlMs: 60_000 });
       await replica.hold(NAME, holder, { priority: 0 });
       const waiting = replica.acquire(NAME, waits, { ...WAIT, priority: 0 });
       await replica.untilWaiting(NAME, 1);
@@ -226,7 +227,7 @@ describe('places that nobody asks for any more', () => {
 test('a request that does not wait is told of the hold that another attempt is granted as it looks', async () => {
   await using replica = await startReplica();
   const leases = await Promise.all([leaseFor(replica), leaseFor(replica), leaseFor(replica)]);
-  const [holder, lease, other] = leases as [LeaseHandle, LeaseHandle, LeaseHandle];
+  const [holder, lease, other] = leases;
   const held = await replica.hold(NAME, holder, { priority: 0 });
   const waits = [
     replica.acquire(NAME, lease, { ...WAIT, priority: 5 }),
@@ -264,4 +265,28 @@ test('who is refused at its turn, because the order was written over, leaves not
   const refused = await waiting;
   expect([refused.status, refused.body]).toMatchObject([409, { code: 'conflict' }]);
   expect(await inRoom(replica)).toBe(0);
+});
+
+test('a lease that is looked at as its turn comes is shown with what it is granted', async () => {
+  await using replica = await startReplica();
+  const [holder, lease] = [await leaseFor(replica), await leaseFor(replica)];
+  const held = await replica.hold(NAME, holder, { priority: 0 });
+  const waiting = replica.acquire(NAME, lease, { ...WAIT, priority: 1 });
+  await replica.untilWaiting(NAME, 1);
+  let isDone = false;
+  onSessions(replica, (session) => {
+    const list = session.getEphemerals.bind(session);
+    session.getEphemerals = async (path, deadline) => {
+      const own = await list(path, deadline);
+      if (!isDone) {
+        isDone = true;
+        await replica.release(NAME, holder, { holdId: held.holdId });
+        await waiting;
+      }
+      return own;
+    };
+  });
+  const { holdId } = (await replica.showLease(lease)).body.holds[0] as { holdId: string };
+  expect(isDone).toBe(true);
+  expect((await waiting).body).toMatchObject({ holdId });
 });
