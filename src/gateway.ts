@@ -12,6 +12,7 @@ import { createApp } from './http/frame/app.js';
 import type { Routes } from './http/frame/exchange.js';
 import { Overload } from './http/overload/overload.js';
 import { makeRoutes } from './http/routes/index.js';
+import { operationsRoutes } from './http/routes/operations.js';
 import { startServer, type RunningServer } from './http/server/server.js';
 import type { Logger } from './log.js';
 import { createMetrics, type Metrics } from './metrics/metrics.js';
@@ -21,11 +22,10 @@ import type { Recipes } from './recipes/index.js';
 import { Contention } from './recipes/waiting/contention.js';
 import { pause, SECOND, systemClock, type Clock } from './time.js';
 import { version } from './version.js';
-import { ServedEnsemble } from './wiring/served-ensemble.js';
+import type { ServedEnsemble } from './wiring/served-ensemble.js';
+import { servedOf, type Served } from './wiring/ensembles/served.js';
 import { tellingOf, type Telling } from './wiring/telling.js';
 import { shareOf } from './workers/share.js';
-import { Backlog } from './zookeeper/connection/backlog.js';
-import { BacklogLimit } from './zookeeper/connection/backlog-limit.js';
 
 /** Prometheus scrapes every few seconds; more frequent scrapes get the same text again. */
 const EXPOSITION_MS = SECOND;
@@ -41,6 +41,8 @@ export interface GatewayOptions {
   expositionMs?: number;
   /** Timeout of the replica's own session, ms; the ensemble may grant another. */
   controlSessionTimeoutMs?: number;
+  /** How often the file of ensembles is looked at, ms. */
+  pollMs?: number;
 }
 
 export interface Gateway {
@@ -48,8 +50,11 @@ export interface Gateway {
   readonly port: number;
   readonly opsPort: number | undefined;
   readonly metrics: Metrics;
+  /** Of the ensemble of `POSTERN_ZOOKEEPER`. */
   readonly context: Coordination;
   readonly recipes: Recipes;
+  /** That one, and the others in the order of their file. */
+  readonly ensembles: readonly ServedEnsemble[];
   /** How many things this replica observes for its clients now, over all recipes. */
   observed(): number;
   /** How many names are being written now, over all recipes. */
@@ -61,7 +66,7 @@ export interface Gateway {
 /** Everything but the listeners. */
 interface Parts {
   readonly metrics: Metrics;
-  readonly ensemble: ServedEnsemble;
+  readonly served: Served;
   readonly telling: Telling;
   readonly routes: Routes;
   readonly authentication: Authentication;
@@ -77,17 +82,20 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const { config } = options;
   const parts = assemble(options);
   const server = await serve(parts, options);
-  const { metrics, ensemble } = parts;
-  ensemble.start();
+  const { metrics, served } = parts;
+  served.start();
+  const sum = (count: (ensemble: ServedEnsemble) => number): number =>
+    served.all.reduce((total, ensemble) => total + count(ensemble), 0);
   return {
     url: server.url,
     port: server.port,
     opsPort: server.opsPort,
     metrics,
-    context: ensemble.foundation.context,
-    recipes: ensemble.recipes,
-    observed: () => ensemble.observed,
-    writing: () => ensemble.writing,
+    context: served.first.foundation.context,
+    recipes: served.first.recipes,
+    ensembles: served.all,
+    observed: () => sum(({ observed }) => observed),
+    writing: () => sum(({ writing }) => writing),
     stop: (withinMs = config.drainMs) => stop(parts, server, config.drainPauseMs, withinMs),
   };
 }
@@ -96,48 +104,53 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
 function assemble(options: GatewayOptions): Parts {
   const { config, logger, clock = systemClock } = options;
   const metrics = createMetrics({ version, processMetrics: options.processMetrics ?? true });
-  const [backlog, contention] = [new Backlog(), new Contention()];
+  const contention = new Contention();
   const [leaving, draining] = [new AbortController(), new AbortController()];
-  const ensemble = new ServedEnsemble({
+  const served = servedOf({
     config: shareOf(config),
     metrics,
     logger,
     clock,
-    backlog,
     contention,
     timing: options.housekeeping,
     sessionTimeoutMs: options.controlSessionTimeoutMs,
+    pollMs: options.pollMs,
     leaving: leaving.signal,
     draining: draining.signal,
   });
-  const { recipes } = ensemble;
-  const { context, format, bounds } = ensemble.foundation;
   const telling = tellingOf({
     metrics,
     contention,
     contendedLabels: config.maxContendedLabels,
-    control: context.control,
+    told: served.told,
+    tell: () => served.tell(),
     clock,
     workers: config.workers,
     expositionMs: options.expositionMs ?? EXPOSITION_MS,
   });
-  const routes = makeRoutes({
-    config,
-    context,
-    recipes,
-    admit: (deadline) => format.admit(deadline),
-    clock,
-    version,
-    exposition: telling.exposition,
-    contention: telling.contention,
-    readiness: () => ensemble.readiness,
-    sessionBounds: () => bounds.known,
-    leaving: leaving.signal,
-  });
+  const routes = {
+    ...operationsRoutes({
+      config,
+      clock,
+      version,
+      exposition: telling.exposition,
+      readiness: () => served.readiness(),
+      sessionBounds: () => served.first.foundation.bounds.known,
+      leaving: leaving.signal,
+    }),
+    ...served.routes(({ foundation: { context, format }, recipes }) =>
+      makeRoutes({
+        config,
+        context,
+        recipes,
+        admit: (deadline) => format.admit(deadline),
+        contention: telling.contention,
+      }),
+    ),
+  };
   const authentication = createAuthentication({ config, logger });
-  const zooKeeperLimit = new BacklogLimit(backlog, config.overloadDelayMs, clock.monotonic());
-  const overload = new Overload({ config, zooKeeperLimit, metrics, logger, clock });
-  return { metrics, ensemble, telling, routes, authentication, overload, leaving, draining };
+  const overload = new Overload({ config, zooKeeperLimit: served.zooKeeperLimit, metrics, logger, clock });
+  return { metrics, served, telling, routes, authentication, overload, leaving, draining };
 }
 
 /** Starts the listeners; if one fails, stops everything. */
@@ -152,19 +165,21 @@ async function serve(parts: Parts, { config, logger, clock = systemClock }: Gate
     authentication.close();
     overload.close();
     parts.telling.close();
+    parts.served.close();
     throw error;
   }
 }
 
 async function stop(parts: Parts, server: RunningServer, pauseMs: number, withinMs: number): Promise<void> {
-  const { leaving, draining, ensemble } = parts;
+  const { leaving, draining, served } = parts;
   if (leaving.signal.aborted) return;
   leaving.abort();
   if (pauseMs > 0) await pause(pauseMs);
   draining.abort();
-  ensemble.drain();
+  for (const ensemble of served.all) ensemble.drain();
   await server.stop(withinMs);
-  await ensemble.close();
+  served.close();
+  await Promise.all(served.all.map((ensemble) => ensemble.close()));
   parts.authentication.close();
   parts.overload.close();
   parts.telling.close();

@@ -33,6 +33,8 @@ export interface FoundationOptions {
   readonly clock: Clock;
   /** Where requests of this process wait. */
   readonly contention: Contention;
+  /** As in `Coordination`. */
+  readonly isOpen: (namespace: string) => boolean;
   /** Timeout of the control session, ms. */
   readonly sessionTimeoutMs: number;
 }
@@ -47,7 +49,7 @@ export interface Foundation {
 
 /** The caller starts the control session. */
 export function foundationOf(options: FoundationOptions): Foundation {
-  const { config, ensemble, metrics, clock, contention } = options;
+  const { config, ensemble, metrics, clock, contention, isOpen } = options;
   const { maxLeasesPerPrincipal, maxReadBytesAtOnce } = config;
   const control = new ControlSession(ensemble, { sessionTimeoutMs: options.sessionTimeoutMs, maxReadBytesAtOnce });
   const layout = new Layout(config.root);
@@ -71,8 +73,15 @@ export function foundationOf(options: FoundationOptions): Foundation {
     names: boundNames(control, ensemble, layout, config),
     pageTokens: new PageTokens(keys),
     reservationTokens: new ReservationTokens(keys),
+    isOpen,
   };
-  return { context, sessions, bounds, keys, format: new DataFormat(control, layout, floor) };
+  return {
+    context,
+    sessions,
+    bounds,
+    keys,
+    format: new DataFormat(control, layout, floor, config.ensembles === undefined),
+  };
 }
 
 function sessionsOf(

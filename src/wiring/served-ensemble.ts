@@ -32,6 +32,8 @@ export interface ServedEnsembleOptions {
   readonly backlog: Backlog;
   /** Where requests of this process wait. */
   readonly contention: Contention;
+  /** As in `Coordination`; default: always. */
+  readonly isOpen?: (namespace: string) => boolean;
   /** Default: as in production. */
   readonly timing?: HousekeepingTiming | undefined;
   /** Timeout of the control session, ms. */
@@ -51,11 +53,12 @@ export class ServedEnsemble {
 
   /** Nothing is sent before `start`. @throws Error with one sentence if the connect string cannot be used */
   constructor(options: ServedEnsembleOptions) {
-    const { config, metrics, logger, clock, contention, timing = HOUSEKEEPING_TIMING } = options;
+    const { config, metrics, logger, clock, contention, isOpen = () => true } = options;
     const ensemble = ensembleOf(config, options.backlog, metrics, logger);
+    const timing = options.timing ?? HOUSEKEEPING_TIMING;
     const sessionTimeoutMs = options.sessionTimeoutMs ?? CONTROL_SESSION_TIMEOUT_MS;
     this.metrics = metrics;
-    this.foundation = foundationOf({ config, ensemble, metrics, logger, clock, contention, sessionTimeoutMs });
+    this.foundation = foundationOf({ config, ensemble, metrics, logger, clock, contention, isOpen, sessionTimeoutMs });
     const { context } = this.foundation;
     const warn = (error: unknown, message: string): void => logger.warn({ err: error }, message);
     this.recipes = makeRecipes(context, { config, timing, warn });
@@ -88,6 +91,13 @@ export class ServedEnsemble {
   /** How many names are being written now. */
   get writing(): number {
     return this.#sum((recipe) => recipe.writing?.());
+  }
+
+  /** Sets the metrics of what is looked at rather than counted. */
+  tell(): void {
+    const { control } = this.foundation.context;
+    this.metrics.zookeeperGroupCommitQueue.set(control.groupCommit.waiting);
+    this.metrics.fencingTokenHighest.set(control.lastZxid);
   }
 
   /** Begins to connect; never fails. */
