@@ -28,7 +28,11 @@ const NAMESPACES = ['east', 'west'];
 const TTL_MS = 120_000;
 const WARM_UP_MS = 2_000;
 
-const config = { flushDelay: values.flush, request_throttle_max_requests: '4' };
+const config = {
+  flushDelay: values.flush,
+  request_throttle_max_requests: '4',
+  request_throttle_stall_time: '1',
+};
 const start = (): Promise<ZooKeeper> => startZooKeeper({ heap: '512m', config });
 const [first, second] = [await start(), await start()];
 const directory = await freshDirectory();
