@@ -60,6 +60,18 @@ test('a namespace lies on its own ensemble, and only there: leases, locks, queue
   }
 });
 
+test('a lease of a namespace on another ensemble is refused by name, and nothing spans two', async () => {
+  const { leaseToken } = await createLease('orders');
+  const { code, detail } = await replica.expect(403, 'POST', '/v1/locks/l/acquire', {
+    body: { requestId: 'a' },
+    leaseToken,
+    ...inNamespace('billing'),
+  });
+  expect(code).toBe('invalid-lease-token');
+  expect(detail).toBe('The lease token belongs to namespace "orders", not "billing".');
+  await replica.expect(204, 'DELETE', '/v1/leases/self', { leaseToken });
+});
+
 test('a batch of heartbeats is split, and answered in its order', async () => {
   const leases = [];
   for (const namespace of ['orders', 'billing', 'orders', 'default']) leases.push(await createLease(namespace));

@@ -4,6 +4,7 @@
  * else that of the lease whose token is sent, else `default`. A batch of heartbeats is the only request that may be
  * about many namespaces: each of its tokens is looked after on its own ensemble.
  */
+import { isPosternError } from '../../errors.js';
 import { DEFAULT_NAMESPACE } from '../../leases/layout.js';
 import type { Coordination } from '../../recipes/coordination.js';
 import type { Exchange, Handler, Routes } from '../frame/exchange.js';
@@ -51,8 +52,24 @@ function choosing(id: string, homes: Homes, isOfRead: boolean): Handler {
     const isRead = isOfRead && exchange.leaseToken === undefined;
     const { routes } = await homes.homeOf(namespace, { isRead, deadline: exchange.deadline });
     exchange.settleNamespace(namespace);
-    return (routes[id] as Handler)(exchange);
+    try {
+      return await (routes[id] as Handler)(exchange);
+    } catch (error) {
+      if (isPosternError(error, 'invalid-lease-token')) await sayWhose(homes, exchange);
+      throw error;
+    }
   };
+}
+
+/**
+ * A token that does not open where the request's namespace lies may be one of another namespace.
+ * @throws PosternError that says so, as where there is one ensemble
+ */
+async function sayWhose(homes: Homes, { leaseToken, principal, namespace, deadline }: Exchange): Promise<void> {
+  if (leaseToken === undefined) return;
+  const own = await homes.namespaceOf(leaseToken, deadline);
+  if (own === undefined || own === namespace) return;
+  await homes.likelyHomeOf(own)?.context.leases.open(leaseToken, { principal: principal.id, namespace }, deadline);
 }
 
 async function namespaceOf(id: string, homes: Homes, { leaseToken, deadline }: Exchange): Promise<string> {
