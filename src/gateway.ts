@@ -12,28 +12,21 @@ import { createApp } from './http/frame/app.js';
 import type { Routes } from './http/frame/exchange.js';
 import { Overload } from './http/overload/overload.js';
 import { makeRoutes } from './http/routes/index.js';
+import { operationsRoutes } from './http/routes/operations.js';
 import { startServer, type RunningServer } from './http/server/server.js';
 import type { Logger } from './log.js';
 import { createMetrics, type Metrics } from './metrics/metrics.js';
 import type { Coordination } from './recipes/coordination.js';
-import { HOUSEKEEPING_TIMING, Housekeeping, type HousekeepingTiming } from './recipes/housekeeping/housekeeping.js';
-import { makeRecipes, type Recipes } from './recipes/index.js';
-import type { Recipe } from './recipes/recipe.js';
+import type { HousekeepingTiming } from './recipes/housekeeping/housekeeping.js';
+import type { Recipes } from './recipes/index.js';
+import { Contention } from './recipes/waiting/contention.js';
 import { pause, SECOND, systemClock, type Clock } from './time.js';
 import { version } from './version.js';
-import { ensembleOf } from './wiring/ensemble.js';
-import { foundationOf, type Foundation } from './wiring/foundation.js';
-import { Preparation } from './wiring/readiness.js';
+import type { ServedEnsemble } from './wiring/served-ensemble.js';
+import { servedOf, type Served } from './wiring/ensembles/served.js';
 import { tellingOf, type Telling } from './wiring/telling.js';
 import { shareOf } from './workers/share.js';
-import { Backlog } from './zookeeper/connection/backlog.js';
-import { BacklogLimit } from './zookeeper/connection/backlog-limit.js';
 
-/**
- * Long enough for the ensemble to elect a leader; short enough to end a dead replica's watches and housekeeping soon.
- */
-const CONTROL_SESSION_TIMEOUT_MS = 10 * SECOND;
-const CLOSE_CONTROL_MS = SECOND;
 /** Prometheus scrapes every few seconds; more frequent scrapes get the same text again. */
 const EXPOSITION_MS = SECOND;
 
@@ -48,6 +41,8 @@ export interface GatewayOptions {
   expositionMs?: number;
   /** Timeout of the replica's own session, ms; the ensemble may grant another. */
   controlSessionTimeoutMs?: number;
+  /** How often the file of ensembles is looked at, ms. */
+  pollMs?: number;
 }
 
 export interface Gateway {
@@ -55,8 +50,11 @@ export interface Gateway {
   readonly port: number;
   readonly opsPort: number | undefined;
   readonly metrics: Metrics;
+  /** Of the ensemble of `POSTERN_ZOOKEEPER`. */
   readonly context: Coordination;
   readonly recipes: Recipes;
+  /** That one, and the others in the order of their file. */
+  readonly ensembles: readonly ServedEnsemble[];
   /** How many things this replica observes for its clients now, over all recipes. */
   observed(): number;
   /** How many names are being written now, over all recipes. */
@@ -68,9 +66,7 @@ export interface Gateway {
 /** Everything but the listeners. */
 interface Parts {
   readonly metrics: Metrics;
-  readonly foundation: Foundation;
-  readonly recipes: Recipes;
-  readonly housekeeping: Housekeeping;
+  readonly served: Served;
   readonly telling: Telling;
   readonly routes: Routes;
   readonly authentication: Authentication;
@@ -86,20 +82,20 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   const { config } = options;
   const parts = assemble(options);
   const server = await serve(parts, options);
-  const { metrics, recipes } = parts;
-  const { context } = parts.foundation;
-  context.control.start();
-  const sum = (count: (recipe: Recipe) => number | undefined): number =>
-    listOf(recipes).reduce((total, recipe) => total + (count(recipe) ?? 0), 0);
+  const { metrics, served } = parts;
+  served.start();
+  const sum = (count: (ensemble: ServedEnsemble) => number): number =>
+    served.all.reduce((total, ensemble) => total + count(ensemble), 0);
   return {
     url: server.url,
     port: server.port,
     opsPort: server.opsPort,
     metrics,
-    context,
-    recipes,
-    observed: () => sum((recipe) => recipe.observed?.()),
-    writing: () => sum((recipe) => recipe.writing?.()),
+    context: served.first.foundation.context,
+    recipes: served.first.recipes,
+    ensembles: served.all,
+    observed: () => sum(({ observed }) => observed),
+    writing: () => sum(({ writing }) => writing),
     stop: (withinMs = config.drainMs) => stop(parts, server, config.drainPauseMs, withinMs),
   };
 }
@@ -107,62 +103,54 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
 /** Builds the parts; none of them talks to ZooKeeper or is reachable yet. */
 function assemble(options: GatewayOptions): Parts {
   const { config, logger, clock = systemClock } = options;
-  const share = shareOf(config);
   const metrics = createMetrics({ version, processMetrics: options.processMetrics ?? true });
-  const backlog = new Backlog();
-  const ensemble = ensembleOf(config, backlog, metrics, logger);
-  const sessionTimeoutMs = options.controlSessionTimeoutMs ?? CONTROL_SESSION_TIMEOUT_MS;
-  const foundation = foundationOf({ config: share, ensemble, metrics, logger, clock, sessionTimeoutMs });
-  const { context, bounds } = foundation;
-  const timing = options.housekeeping ?? HOUSEKEEPING_TIMING;
-  const warn = (error: unknown, message: string): void => logger.warn({ err: error }, message);
-  const recipes = makeRecipes(context, { config: share, timing, warn });
-  const onFault = (error: unknown): void => warn(error, 'housekeeping failed; retrying');
-  const chores = listOf(recipes).flatMap((recipe) => recipe.chores ?? []);
-  const housekeeping = new Housekeeping(context, onFault, timing, chores);
+  const contention = new Contention();
   const [leaving, draining] = [new AbortController(), new AbortController()];
-  const preparation = new Preparation({
-    ...foundation,
-    requestTimeoutMs: config.requestTimeoutMs,
-    clock,
+  const served = servedOf({
+    config: shareOf(config),
+    metrics,
     logger,
+    clock,
+    contention,
+    timing: options.housekeeping,
+    sessionTimeoutMs: options.controlSessionTimeoutMs,
+    pollMs: options.pollMs,
     leaving: leaving.signal,
     draining: draining.signal,
-    onPrepared: () => {
-      listOf(recipes).forEach((recipe) => recipe.start?.());
-      housekeeping.start();
-    },
   });
   const telling = tellingOf({
     metrics,
-    contention: context.contention,
+    contention,
     contendedLabels: config.maxContendedLabels,
-    control: context.control,
+    told: served.told,
+    tell: () => served.tell(),
     clock,
     workers: config.workers,
     expositionMs: options.expositionMs ?? EXPOSITION_MS,
   });
-  const routes = makeRoutes({
-    config,
-    context,
-    recipes,
-    admit: (deadline) => foundation.format.admit(deadline),
-    clock,
-    version,
-    exposition: telling.exposition,
-    contention: telling.contention,
-    readiness: () => preparation.readiness(),
-    sessionBounds: () => bounds.known,
-    leaving: leaving.signal,
-  });
+  const routes = {
+    ...operationsRoutes({
+      config,
+      clock,
+      version,
+      exposition: telling.exposition,
+      readiness: () => served.readiness(),
+      sessionBounds: () => served.first.foundation.bounds.known,
+      leaving: leaving.signal,
+    }),
+    ...served.routes(({ foundation: { context, format }, recipes }) =>
+      makeRoutes({
+        config,
+        context,
+        recipes,
+        admit: (deadline) => format.admit(deadline),
+        contention: telling.contention,
+      }),
+    ),
+  };
   const authentication = createAuthentication({ config, logger });
-  const zooKeeperLimit = new BacklogLimit(backlog, config.overloadDelayMs, clock.monotonic());
-  const overload = new Overload({ config, zooKeeperLimit, metrics, logger, clock });
-  return { metrics, foundation, recipes, housekeeping, telling, routes, authentication, overload, leaving, draining };
-}
-
-function listOf(recipes: Recipes): readonly Recipe[] {
-  return Object.values(recipes);
+  const overload = new Overload({ config, zooKeeperLimit: served.zooKeeperLimit, metrics, logger, clock });
+  return { metrics, served, telling, routes, authentication, overload, leaving, draining };
 }
 
 /** Starts the listeners; if one fails, stops everything. */
@@ -177,25 +165,21 @@ async function serve(parts: Parts, { config, logger, clock = systemClock }: Gate
     authentication.close();
     overload.close();
     parts.telling.close();
+    parts.served.close();
     throw error;
   }
 }
 
 async function stop(parts: Parts, server: RunningServer, pauseMs: number, withinMs: number): Promise<void> {
-  const { leaving, draining, foundation } = parts;
-  const { context, sessions } = foundation;
-  const recipes = listOf(parts.recipes);
+  const { leaving, draining, served } = parts;
   if (leaving.signal.aborted) return;
   leaving.abort();
   if (pauseMs > 0) await pause(pauseMs);
   draining.abort();
-  parts.housekeeping.stop();
-  for (const recipe of recipes) recipe.stop?.();
+  for (const ensemble of served.all) ensemble.drain();
   await server.stop(withinMs);
-  for (const recipe of recipes) recipe.close?.();
-  await context.cleanup.stop();
-  sessions.detachAll();
-  await context.control.stop(performance.now() + CLOSE_CONTROL_MS);
+  served.close();
+  await Promise.all(served.all.map((ensemble) => ensemble.close()));
   parts.authentication.close();
   parts.overload.close();
   parts.telling.close();

@@ -22,6 +22,10 @@ export class LeaseKeys {
     this.#ring = configured.length > 0 ? new KeyRing(configured) : undefined;
   }
 
+  get isKnown(): boolean {
+    return this.#ring !== undefined;
+  }
+
   /** @throws NoReplyError if the shared key must be read and ZooKeeper does not answer by `deadline` */
   async ring(deadline: number): Promise<KeyRing> {
     this.#ring ??= new KeyRing([await this.#shared(deadline)]);

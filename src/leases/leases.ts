@@ -102,6 +102,30 @@ export class Leases {
     return this.#checked(opened, caller);
   }
 
+  /** The namespace of a token that was opened here lately, whoever sends it. */
+  namespaceKnown(token: string): string | undefined {
+    return this.#opened.get(token)?.lease.namespace;
+  }
+
+  /**
+   * The namespace of a token, whoever sends it; undefined if it does not open here.
+   * @throws NoReplyError if the shared key must be read and ZooKeeper does not answer by `deadline`
+   */
+  async namespaceOf(token: string, deadline: number): Promise<string | undefined> {
+    const known = this.namespaceKnown(token);
+    if (known !== undefined) return known;
+    const sealed = (await this.#options.keys.ring(deadline)).open(token);
+    if (sealed === undefined) return undefined;
+    const opened = { lease: new Lease(sealed.grant), stale: sealed.stale };
+    this.#opened.set(token, opened);
+    return opened.lease.namespace;
+  }
+
+  /** Whether the keys that open tokens are known: then opening one asks nobody. */
+  get isKeyKnown(): boolean {
+    return this.#options.keys.isKnown;
+  }
+
   /**
    * As `open`, but synchronous.
    * @returns undefined for a token that was not opened here recently

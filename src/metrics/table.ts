@@ -272,6 +272,23 @@ export const TABLE = {
     help: 'Whether the control session is connected (1) or not (0).',
     aggregator: 'min',
   }),
+  ensembleReady: gauge({
+    name: 'postern_ensemble_ready',
+    help: 'Where there are several ensembles: whether this one is served by the replica (1) or not (0), as the reasons of /readyz tell.',
+    labels: ['ensemble'],
+    aggregator: 'min',
+  }),
+  ensembleMapVersion: gauge({
+    name: 'postern_ensemble_map_version',
+    help: 'Where there are several ensembles: the version of the map of namespaces by which the replica serves this one. A move waits until all replicas tell the same.',
+    labels: ['ensemble'],
+    aggregator: 'min',
+  }),
+  ensembleFileRefused: gauge({
+    name: 'postern_ensemble_file_refused',
+    help: 'Whether the file of ensembles is not in force (1) or is (0): it is older than the map in force, or another one of its version, or what it changes may not be; the reasons of /readyz tell.',
+    aggregator: 'max',
+  }),
   zookeeperClockLeapsTotal: counter({
     name: 'postern_zookeeper_clock_leaps_total',
     help: "Times the ensemble's clock, as writes tell it, was off its course by more than a second: its servers' clocks disagree, or one was set.",

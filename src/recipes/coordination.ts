@@ -29,4 +29,6 @@ export interface Coordination {
   cleanup: Cleanup;
   contention: Contention;
   names: NameBounds;
+  /** Whether things may happen there without being asked for: not in a namespace that is closed or lies elsewhere. */
+  isOpen: (namespace: string) => boolean;
 }

@@ -2,11 +2,11 @@
 import { contentOfFile, flag, integer, optionalMatching, textOfFile, type Setting } from './setting.js';
 
 const SERVER = String.raw`(\[[0-9A-Fa-f:.%]+\]|[^\s:,/[\]]+)(:\d{1,5})?`;
-const CONNECT_STRING = new RegExp(`^${SERVER}(,${SERVER})*(/[^\\s]*)?$`);
+export const CONNECT_STRING = new RegExp(`^${SERVER}(,${SERVER})*(/[^\\s]*)?$`);
 const DIGEST_RULE = 'user:password';
 const DIGEST = /^[^:]+:.+$/;
 /** As much is left for what the ensemble counts itself: numbers up to 2^53 are exact in JSON. */
-const FENCING_FLOOR_MAX = 2 ** 52;
+export const FENCING_FLOOR_MAX = 2 ** 52;
 
 export const ZOOKEEPER = {
   zookeeper: optionalMatching(
@@ -16,6 +16,15 @@ export const ZOOKEEPER = {
     },
     'host:port,host:port… and may end in a chroot such as /apps',
     CONNECT_STRING,
+  ),
+  ensembles: optionalMatching(
+    {
+      env: 'POSTERN_ENSEMBLES',
+      sentence:
+        'JSON file of further ensembles and of which namespace lies on which, read again when it changes (docs/deploying.md).',
+    },
+    'the path of a file',
+    /./,
   ),
   fencingFloor: integer(
     {

@@ -10,6 +10,7 @@ import type { Layout } from '../leases/layout.js';
 import { byDeadline } from '../zookeeper/by-deadline.js';
 import type { ControlSession } from '../zookeeper/control-session.js';
 import { isReason } from '../zookeeper/errors.js';
+import { isOfDefaultAlone, mapPath } from './ensembles/map.js';
 
 /** Raised by a release whose data older ones would misread. */
 const FORMAT = '1';
@@ -20,15 +21,18 @@ export class DataFormat {
   readonly #control: ControlSession;
   readonly #layout: Layout;
   readonly #floor: FencingFloor;
+  readonly #isAlone: boolean;
   #refused: PosternError | undefined;
   #isKnown = false;
   #told!: () => void;
   readonly #known = new Promise<void>((resolve) => (this.#told = resolve));
 
-  constructor(control: ControlSession, layout: Layout, floor: FencingFloor) {
+  /** @param isAlone this replica serves this ensemble alone, and knows of no map of namespaces */
+  constructor(control: ControlSession, layout: Layout, floor: FencingFloor, isAlone: boolean) {
     this.#control = control;
     this.#layout = layout;
     this.#floor = floor;
+    this.#isAlone = isAlone;
   }
 
   /** Why nothing can be done here; undefined if something can, or if that is not known yet. */
@@ -44,7 +48,7 @@ export class DataFormat {
    */
   async check(deadline: number): Promise<void> {
     const found = await this.#read(deadline);
-    this.#refused = found === FORMAT ? undefined : this.#other(found);
+    this.#refused = found === FORMAT ? await this.#mapped(deadline) : this.#other(found);
     try {
       if (this.#refused !== undefined) throw this.#refused;
       await this.#floor.settle(deadline);
@@ -87,6 +91,18 @@ export class DataFormat {
         await zk.sync(format);
       }
     }
+  }
+
+  /** Why a replica that knows of no map must not serve: some namespace lies elsewhere, or is closed (ADR 41). */
+  async #mapped(deadline: number): Promise<PosternError | undefined> {
+    if (!this.#isAlone) return undefined;
+    const ensembles = mapPath(this.#layout.root);
+    const node = await this.#control.until(deadline).find(ensembles);
+    if (node === undefined || isOfDefaultAlone(node.data)) return undefined;
+    return new PosternError(
+      'zookeeper-unavailable',
+      `Namespaces of the data under ${this.#layout.root} lie on several ensembles, or are closed (${ensembles} in ZooKeeper says which): nothing was done. Set POSTERN_ENSEMBLES.`,
+    );
   }
 
   #other(found: string): PosternError {

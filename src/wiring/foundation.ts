@@ -18,7 +18,7 @@ import { GrantedHolds } from '../recipes/line/granted-holds.js';
 import { FreeLines } from '../recipes/line/known-free.js';
 import { Lines } from '../recipes/line/line.js';
 import { boundNames } from '../recipes/name-bounds.js';
-import { Contention } from '../recipes/waiting/contention.js';
+import type { Contention } from '../recipes/waiting/contention.js';
 import type { Clock } from '../time.js';
 import { ControlSession } from '../zookeeper/control-session.js';
 import { DataFormat } from './data-format.js';
@@ -31,6 +31,10 @@ export interface FoundationOptions {
   readonly metrics: Metrics;
   readonly logger: Logger;
   readonly clock: Clock;
+  /** Where requests of this process wait. */
+  readonly contention: Contention;
+  /** As in `Coordination`. */
+  readonly isOpen: (namespace: string) => boolean;
   /** Timeout of the control session, ms. */
   readonly sessionTimeoutMs: number;
 }
@@ -45,7 +49,7 @@ export interface Foundation {
 
 /** The caller starts the control session. */
 export function foundationOf(options: FoundationOptions): Foundation {
-  const { config, ensemble, metrics, clock } = options;
+  const { config, ensemble, metrics, clock, contention, isOpen } = options;
   const { maxLeasesPerPrincipal, maxReadBytesAtOnce } = config;
   const control = new ControlSession(ensemble, { sessionTimeoutMs: options.sessionTimeoutMs, maxReadBytesAtOnce });
   const layout = new Layout(config.root);
@@ -65,12 +69,19 @@ export function foundationOf(options: FoundationOptions): Foundation {
     lostHolds: new LostHolds(),
     freeLines: new FreeLines(),
     cleanup: new Cleanup(control),
-    contention: new Contention(),
+    contention,
     names: boundNames(control, ensemble, layout, config),
     pageTokens: new PageTokens(keys),
     reservationTokens: new ReservationTokens(keys),
+    isOpen,
   };
-  return { context, sessions, bounds, keys, format: new DataFormat(control, layout, floor) };
+  return {
+    context,
+    sessions,
+    bounds,
+    keys,
+    format: new DataFormat(control, layout, floor, config.ensembles === undefined),
+  };
 }
 
 function sessionsOf(

@@ -6,14 +6,16 @@ import { ContendedNames } from '../recipes/waiting/contended-names.js';
 import type { Contention, ContentionTold } from '../recipes/waiting/contention.js';
 import type { Clock } from '../time.js';
 import { Siblings } from '../workers/siblings.js';
-import type { ControlSession } from '../zookeeper/control-session.js';
 
 export interface TellingOptions {
   readonly metrics: Metrics;
   readonly contention: Contention;
   /** How many names are labels of `postern_contended_waiters`. */
   readonly contendedLabels: number;
-  readonly control: Pick<ControlSession, 'groupCommit' | 'lastZxid'>;
+  /** Those of this process; undefined: there is one, and its metrics are `metrics`. */
+  readonly told: (() => Promise<readonly MetricsTold[]>) | undefined;
+  /** Sets the metrics of what is looked at rather than counted. */
+  readonly tell: () => void;
   readonly clock: Clock;
   /** Of this replica. */
   readonly workers: number;
@@ -32,19 +34,24 @@ export interface Telling {
 export function tellingOf(options: TellingOptions): Telling {
   const { metrics, contention, clock, workers, expositionMs } = options;
   const contended = new ContendedNames(contention, metrics, options.contendedLabels);
-  const registry = (): Metrics['registry'] => {
+  const tell = (): void => {
     contended.tell();
-    metrics.zookeeperGroupCommitQueue.set(options.control.groupCommit.waiting);
-    metrics.fencingTokenHighest.set(options.control.lastZxid);
-    return metrics.registry;
+    options.tell();
   };
+  const told = options.told ?? (async () => [await metrics.registry.getMetricsAsJSON()]);
   const siblings = new Siblings({
-    metrics: () => registry().getMetricsAsJSON(),
+    metrics: () => {
+      tell();
+      return told();
+    },
     contention: (namespace) => contention.tell(namespace as string),
   });
-  const exposition = sharedFor(expositionMs, clock, async () =>
-    workers === 1 ? registry().metrics() : aggregateMetrics(await siblings.gather<MetricsTold>('metrics')),
-  );
+  const isAlone = workers === 1 && options.told === undefined;
+  const exposition = sharedFor(expositionMs, clock, async () => {
+    if (!isAlone) return aggregateMetrics((await siblings.gather<MetricsTold[]>('metrics')).flat());
+    tell();
+    return metrics.registry.metrics();
+  });
   return {
     exposition,
     contention: (namespace) => siblings.gather<ContentionTold[]>('contention', namespace),

@@ -36,6 +36,8 @@ export interface ReplicaOptions {
   expositionMs?: number;
   /** Of the replica's own session, ms. */
   controlSessionTimeoutMs?: number;
+  /** In this process only: how often the file of ensembles is looked at, ms. */
+  pollMs?: number;
   /** False where the ensemble lets no session own anything: it does not become ready then. */
   registers?: boolean;
   /** Of a process: the `main.js` of another build than this checkout's. */
@@ -143,9 +145,12 @@ export async function startReplica(options: ReplicaOptions = {}): Promise<Replic
     expositionMs: options.expositionMs ?? 0,
     housekeeping: options.housekeeping ?? NO_HOUSEKEEPING,
     ...(options.clock && { clock: options.clock }),
+    ...(options.pollMs && { pollMs: options.pollMs }),
     ...(options.controlSessionTimeoutMs && { controlSessionTimeoutMs: options.controlSessionTimeoutMs }),
   });
-  const replica = new Replica(gateway, options.registers === false ? 0 : STANDING_WATCHES);
+  // One more on the map of namespaces, where there is one.
+  const watches = STANDING_WATCHES + (config.ensembles === undefined ? 0 : 1);
+  const replica = new Replica(gateway, options.registers === false ? 0 : watches);
   inThisProcess += 1;
   if (options.registers === false) return replica;
   await replica.untilReady();

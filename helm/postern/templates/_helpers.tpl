@@ -70,8 +70,14 @@ yes
 {{- define "postern.zookeeperPorts" -}}
 {{- $ports := .Values.networkPolicy.zookeeper.ports -}}
 {{- if not $ports -}}
-{{- range splitList "," (regexReplaceAll "/.*" .Values.zookeeper.connectString "") -}}
+{{- $strings := list .Values.zookeeper.connectString -}}
+{{- range (.Values.zookeeper.ensembles).ensembles -}}
+{{- $strings = append $strings .zookeeper -}}
+{{- end -}}
+{{- range $strings -}}
+{{- range splitList "," (regexReplaceAll "/.*" . "") -}}
 {{- $ports = append $ports (default "2181" (regexFind ":[0-9]+$" . | trimPrefix ":") | int) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- range uniq $ports }}

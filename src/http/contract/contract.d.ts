@@ -5400,7 +5400,7 @@ export interface components {
             scope?: string;
             /** @description The kind of what the request was about. */
             kind?: string;
-            /** @description For `forbidden`, the namespace in which it lacks the scope. */
+            /** @description For `forbidden`, the namespace in which it lacks the scope; for `zookeeper-unavailable`, the one that is closed or about to move. */
             namespace?: string;
             /** @description For `not-acceptable`, the types that are available. */
             types?: string[];
@@ -6469,8 +6469,8 @@ export interface components {
             };
         };
         /**
-         * @description `zookeeper-unavailable`: ZooKeeper did not accept the request, and nothing was done. `outcome-unknown`: it may
-         *     have been done; repeat the same request to find out. `overloaded`: this replica is at its limit, or has more to
+         * @description `zookeeper-unavailable`: ZooKeeper did not accept the request, or the namespace is closed or about to move to
+         *     another ensemble (then it is named), and nothing was done. `outcome-unknown`: it may have been done; repeat the same request to find out. `overloaded`: this replica is at its limit, or has more to
          *     do than it has time for; nothing was done, and `Retry-After` differs from one refusal to the next. `draining`:
          *     this replica is shutting down; `placeKept` says whether the waiter's place stays in line, where the same request
          *     takes it up again at another replica (`outcome` is then `unknown`). `identity-provider-unavailable`: a token

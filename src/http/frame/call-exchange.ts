@@ -21,7 +21,6 @@ export class CallExchange implements Exchange {
   readonly params: Readonly<Record<string, string>>;
   readonly principal: Principal;
   readonly headers: IncomingHttpHeaders;
-  readonly namespace: string | undefined;
   readonly leaseToken: string | undefined;
   readonly idempotencyKey: string | undefined;
   readonly traceId: string;
@@ -31,6 +30,7 @@ export class CallExchange implements Exchange {
   readonly #call: Call;
   readonly #operation: Operation;
   readonly #limits: ExchangeLimits;
+  #namespace: string | undefined;
 
   /**
    * @param call its operation, parameters and credential are known
@@ -49,7 +49,7 @@ export class CallExchange implements Exchange {
     this.params = call.params;
     this.principal = (call.credential as Credential).principal;
     this.headers = headers;
-    this.namespace = headerOf(headers['namespace']);
+    this.#namespace = headerOf(headers['namespace']);
     this.leaseToken = headerOf(headers['lease-token']);
     this.idempotencyKey = headerOf(headers['idempotency-key']);
     this.traceId = call.traceId;
@@ -59,6 +59,14 @@ export class CallExchange implements Exchange {
     this.#call = call;
     this.#operation = operation;
     this.#limits = limits;
+  }
+
+  get namespace(): string | undefined {
+    return this.#namespace;
+  }
+
+  settleNamespace(namespace: string): void {
+    this.#namespace = namespace;
   }
 
   /** The current one: a stream shows what may be read now. */

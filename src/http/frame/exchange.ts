@@ -27,6 +27,8 @@ export interface Exchange {
   readonly principal: Principal;
   /** The `Namespace` header; undefined if absent (then the lease token's namespace counts, else `default`). */
   readonly namespace: string | undefined;
+  /** Has the request be for this namespace as if it named it. */
+  settleNamespace(namespace: string): void;
   /** The `Lease-Token` header, unopened. */
   readonly leaseToken: string | undefined;
   /** The `Idempotency-Key` header: the `requestId` for a body that has none. */

@@ -189,7 +189,8 @@ export const PROBLEM_GUIDE: Readonly<Record<ErrorCode, Guidance>> = {
       'Look at the log of the gateway and of ZooKeeper; access control lists and quotas set by others are common reasons.',
   },
   'zookeeper-unavailable': {
-    meaning: 'ZooKeeper could not be reached in time, or has no quorum, and did not take the request.',
+    meaning:
+      'ZooKeeper could not be reached in time, or has no quorum, and did not take the request. Where `namespace` is given: the operator has closed that namespace, or moves it to another ensemble.',
     happened: 'No. Nothing was sent, or the server refused it.',
     advice:
       'Repeat the request after `Retry-After`. Leases live on as long as ZooKeeper keeps their sessions; a client counts its own deadline from its last answered heartbeat.',

@@ -11,7 +11,6 @@ import { groupMessageRoutes } from './group/messages.js';
 import { groupRoutes } from './group/groups.js';
 import { leaseRoutes } from './leases.js';
 import { lockRoutes } from './locks.js';
-import { operationsRoutes } from './operations.js';
 import { poolRoutes } from './pools.js';
 import { queueAdminRoutes } from './queue-admin.js';
 import { queueRoutes } from './queues.js';
@@ -47,11 +46,12 @@ const FACTORIES: readonly RouteFactory[] = [
   eventRoutes,
 ];
 
+/** The routes of recipes; those of `operations.ts` belong to no ensemble. */
 export function makeRoutes(serving: Serving): Routes {
   const building = { ...serving, watchables: new Map() };
   const handlers = Object.fromEntries(FACTORIES.flatMap((make) => Object.entries(make(building))));
   const routes = Object.entries(withStreams(handlers, building));
-  return { ...operationsRoutes(building), ...Object.fromEntries(routes.map((route) => admitting(route, serving))) };
+  return Object.fromEntries(routes.map((route) => admitting(route, serving)));
 }
 
 function admitting([id, handler]: readonly [string, Handler], { admit }: Serving): [string, Handler] {

@@ -1,13 +1,13 @@
 /** `/v1/leases`: the requests about leases, in the words of the contract. */
 import { PosternError } from '../../errors.js';
 import type { Lease } from '../../leases/lease.js';
-import { heartbeatMs, type Caller, type Leases, type OpenedLease } from '../../leases/leases.js';
+import type { Leases } from '../../leases/leases.js';
 import type { LeaseRecord } from '../../leases/records.js';
 import type { Coordination } from '../../recipes/coordination.js';
 import { endLease } from '../../recipes/line/delay/end-lease.js';
 import { describeClaims, type HeldClaim } from '../../recipes/lease-view/held-claims.js';
 import { describeHolds, findHolds, type OwnHold } from '../../recipes/lease-view/holds.js';
-import { followLease, type LeaseEvent, type LossReason } from '../../recipes/lease-view/events.js';
+import { followLease, type LeaseEvent } from '../../recipes/lease-view/events.js';
 import type { HolderObservers } from '../../recipes/line/observer.js';
 import { releaseAllMembers } from '../../recipes/pool/release.js';
 import {
@@ -15,15 +15,13 @@ import {
   participationsOf,
   type OwnParticipation,
 } from '../../recipes/lease-view/participations.js';
-import { lossOf, readNotices, type Notice } from '../../recipes/line/revocation/record.js';
 import { instant } from '../../time.js';
 import type { components } from '../contract/contract.js';
 import type { Answer, EventStream, Exchange, Routes, ServerEvent } from '../frame/exchange.js';
-import { problemOf } from '../frame/problem.js';
+import { describeLost, describeRevocation, heartbeatLease, heartbeatMany } from './heartbeats.js';
 import type { Serving } from './shared/serving.js';
 import {
   leaseOf,
-  leaseTokenOf,
   namedNamespaceOf,
   namespaceOf,
   pageOfAllowed,
@@ -39,7 +37,7 @@ export function leaseRoutes({ context, recipes }: Serving): Routes {
   return {
     createLease: (exchange) => createLease(leases, exchange),
     heartbeatLease: (exchange) => heartbeatLease(context, exchange),
-    heartbeatLeases: (exchange) => heartbeatLeases(context, exchange),
+    heartbeatLeases: heartbeatMany({ known: () => context, of: () => context }),
     showLease: (exchange) =>
       exchange.wantsEvents ? watchLease(context, observers, exchange) : showLease(context, exchange),
     watchLease: (exchange) => watchLease(context, observers, exchange),
@@ -66,119 +64,6 @@ async function createLease(leases: Leases, exchange: Exchange): Promise<Answer> 
     expiresAt: instant(expiresAt),
   };
   return { status: 201, body: granted };
-}
-
-async function heartbeatLease(context: Coordination, exchange: Exchange): Promise<Answer> {
-  const opened = await open(context, exchange, leaseTokenOf(exchange));
-  return { status: 200, body: await heartbeat(context, opened, exchange.deadline) };
-}
-
-async function heartbeatLeases(context: Coordination, exchange: Exchange): Promise<Answer> {
-  const { leaseTokens } = exchange.body as Schemas['HeartbeatLeasesRequest'];
-  const distinct = [...new Set(leaseTokens)];
-  const items = await heartbeatAll(context, exchange, await openAll(context, exchange, distinct));
-  const byToken = new Map(distinct.map((token, i) => [token, items[i] as Schemas['HeartbeatItem']]));
-  const body: Schemas['HeartbeatList'] = {
-    items: leaseTokens.map((token) => byToken.get(token) as Schemas['HeartbeatItem']),
-  };
-  return { status: 200, body };
-}
-
-/**
- * Heartbeats are never refused, but tokens that do not open count as requests of their principal. Above the rate limit,
- * tokens that this replica has not opened before are not even tried, or the limit would save nothing.
- */
-async function openAll(
-  context: Coordination,
-  exchange: Exchange,
-  tokens: readonly string[],
-): Promise<(OpenedLease | Schemas['Problem'])[]> {
-  const caller = callerOf(exchange);
-  const problem = problemsOf(exchange);
-  const opened: (OpenedLease | Schemas['Problem'])[] = [];
-  let refused: Schemas['Problem'] | undefined;
-  for (const token of tokens) {
-    try {
-      if (refused !== undefined && context.leases.openKnown(token, caller) === undefined) opened.push(refused);
-      else opened.push(await open(context, exchange, token));
-    } catch (error) {
-      opened.push(problem(error));
-      if (error instanceof PosternError && error.code === 'invalid-lease-token') refused ??= beyondLimit(exchange);
-    }
-  }
-  return opened;
-}
-
-function beyondLimit(exchange: Exchange): Schemas['Problem'] | undefined {
-  try {
-    exchange.countRequest();
-    return undefined;
-  } catch (error) {
-    return problemsOf(exchange)(error);
-  }
-}
-
-async function heartbeatAll(
-  context: Coordination,
-  exchange: Exchange,
-  opened: readonly (OpenedLease | Schemas['Problem'])[],
-): Promise<Schemas['HeartbeatItem'][]> {
-  const problem = problemsOf(exchange);
-  // One answer for all: the lease with the least time must not wait for one whose server is silent.
-  const shortestMs = Math.min(...opened.map((each) => (isOpened(each) ? each.lease.ttlMs : Infinity)));
-  const deadline = Math.min(exchange.deadline, performance.now() + heartbeatMs(shortestMs));
-  return Promise.all(
-    opened.map(async (each): Promise<Schemas['HeartbeatItem']> => {
-      if (!isOpened(each)) return each;
-      try {
-        return { status: 200, ...(await heartbeat(context, each, deadline)) };
-      } catch (error) {
-        return problem(error);
-      }
-    }),
-  );
-}
-
-function problemsOf({ traceId }: Exchange): (error: unknown) => Schemas['Problem'] {
-  return (error) => problemOf(error, traceId).body as Schemas['Problem'];
-}
-
-function callerOf({ principal, namespace }: Exchange): Caller {
-  return { principal: principal.id, namespace };
-}
-
-function isOpened(item: OpenedLease | Schemas['Problem']): item is OpenedLease {
-  return 'stale' in item;
-}
-
-async function open({ leases }: Coordination, exchange: Exchange, token: string): Promise<OpenedLease> {
-  const opened = await leases.open(token, callerOf(exchange), exchange.deadline);
-  exchange.authorize('use', opened.lease.namespace);
-  return opened;
-}
-
-async function heartbeat(
-  { leases, layout }: Coordination,
-  opened: OpenedLease,
-  deadline: number,
-): Promise<Schemas['Heartbeat']> {
-  const { leaseId } = opened.lease;
-  const { lease, expiresAt, notices, leaseToken } = await leases.heartbeatAndRead(
-    opened,
-    deadline,
-    async (session, synced) =>
-      (await session.isAbsent(layout.revocationsOf(leaseId), synced, deadline))
-        ? []
-        : readNotices(session.until(deadline), layout, leaseId),
-  );
-  return {
-    leaseId: lease.leaseId,
-    ttlMs: lease.ttlMs,
-    expiresAt: instant(expiresAt),
-    revocations: notices.filter(({ state }) => state === 'pending').map(describeRevocation),
-    lost: notices.filter(({ state }) => state === 'broken').map((notice) => describeLost(notice, lossOf(notice))),
-    ...(leaseToken === undefined ? {} : { leaseToken }),
-  };
 }
 
 async function showLease(context: Coordination, exchange: Exchange): Promise<Answer> {
@@ -355,23 +240,6 @@ function describeEvent(lease: Lease, event: LeaseEvent): ServerEvent {
     case 'expired':
       return { event: 'expired', data: {} };
   }
-}
-
-function describeRevocation({ kind, name, holdId, reason, breakAt }: Notice): Schemas['Revocation'] {
-  return {
-    kind,
-    name,
-    holdId,
-    ...(reason === undefined ? {} : { reason }),
-    ...(breakAt === undefined ? {} : { breakAt: instant(breakAt) }),
-  };
-}
-
-function describeLost(
-  { kind, name, member, holdId }: Pick<OwnHold, 'kind' | 'name' | 'member' | 'holdId'>,
-  reason: LossReason,
-): Schemas['LostHold'] {
-  return { kind, name, ...(member === undefined ? {} : { member }), holdId, reason };
 }
 
 function summarize(record: LeaseRecord, namespace: string): Schemas['LeaseSummary'] {

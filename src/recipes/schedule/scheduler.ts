@@ -25,6 +25,8 @@ import type { Firing } from './firing.js';
 import { parseSchedule, type ScheduleRef } from './schedule.js';
 
 const REQUEST_MS = 10 * SECOND;
+/** It is looked at again, some seconds apart. */
+const NOT_OPEN = new Error('its namespace is closed, or lies on another ensemble');
 
 /** Of one replica. */
 export class Scheduler {
@@ -69,11 +71,11 @@ export class Scheduler {
 
   /** Fires until this replica stops, or finds that another one does. */
   async #lead(stop: AbortSignal): Promise<void> {
-    const { control, layout, zooKeeperClock, metrics } = this.#context;
+    const { control, layout, zooKeeperClock, metrics, isOpen } = this.#context;
     const agenda = new Agenda(
       zooKeeperClock,
-      (ref) => this.#firing.fire(ref),
-      (error) => void (error instanceof NoReplyError || this.#onFault(error)),
+      (ref) => (isOpen(ref.namespace) ? this.#firing.fire(ref) : Promise.reject(NOT_OPEN)),
+      (error) => void (error === NOT_OPEN || error instanceof NoReplyError || this.#onFault(error)),
     );
     const over = new AbortController();
     const end = (): void => over.abort();

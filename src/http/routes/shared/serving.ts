@@ -1,12 +1,13 @@
 /** What all routes are built from (`routes/index.ts`). */
+import type { Config } from '../../../config.js';
 import type { Coordination } from '../../../recipes/coordination.js';
 import type { Recipes } from '../../../recipes/index.js';
 import type { ContentionTold } from '../../../recipes/waiting/contention.js';
 import type { Routes } from '../../frame/exchange.js';
-import type { OperationsOptions } from '../operations.js';
 import type { Watchables } from './watchable.js';
 
-export interface Serving extends OperationsOptions {
+export interface Serving {
+  readonly config: Config;
   readonly context: Coordination;
   readonly recipes: Recipes;
   /**

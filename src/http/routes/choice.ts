@@ -1,0 +1,92 @@
+/**
+ * Where there are several ensembles, each has all the routes of recipes, and a request takes those of the ensemble on
+ * which its namespace lies. The namespace is settled here, so that no handler finds another one: the one that is named,
+ * else that of the lease whose token is sent, else `default`. A batch of heartbeats is the only request that may be
+ * about many namespaces: each of its tokens is looked after on its own ensemble.
+ */
+import { isPosternError } from '../../errors.js';
+import { DEFAULT_NAMESPACE } from '../../leases/layout.js';
+import type { Coordination } from '../../recipes/coordination.js';
+import type { Exchange, Handler, Routes } from '../frame/exchange.js';
+import { heartbeatMany } from './heartbeats.js';
+
+/** The contract has them named, or in `default`: a lease token says nothing about their namespace. */
+export const WITHOUT_LEASE: ReadonlySet<string> = new Set(['createLease', 'watchMany', 'showContention']);
+
+/** An ensemble, as far as requests see it. */
+export interface Home {
+  readonly routes: Routes;
+  readonly context: Coordination;
+}
+
+export interface Homes {
+  /** Any of them: all have the same operations. */
+  readonly first: Home;
+  /**
+   * Where the namespace is served.
+   * @throws PosternError `zookeeper-unavailable` if that is nowhere now, or if it is closed and more is asked than a
+   *   read
+   */
+  homeOf(namespace: string, asked: { readonly isRead: boolean; readonly deadline: number }): Promise<Home>;
+  /** The namespace of a lease token that was opened here lately. */
+  namespaceKnown(token: string): string | undefined;
+  /** The namespace of a lease token; undefined if it opens nowhere. @throws NoReplyError */
+  namespaceOf(token: string, deadline: number): Promise<string | undefined>;
+  /** Without a promise and without a check: the ensemble that may know leases of this namespace. */
+  likelyHomeOf(namespace: string): Home | undefined;
+}
+
+/** @param reads the operations that change nothing, by id */
+export function chosenRoutes(homes: Homes, reads: ReadonlySet<string>): Routes {
+  const chosen = Object.keys(homes.first.routes).map((id): [string, Handler] => [
+    id,
+    choosing(id, homes, reads.has(id)),
+  ]);
+  return { ...Object.fromEntries(chosen), heartbeatLeases: heartbeatMany(leaseHomesOf(homes)) };
+}
+
+function choosing(id: string, homes: Homes, isOfRead: boolean): Handler {
+  return async (exchange) => {
+    const namespace = exchange.namespace ?? (await namespaceOf(id, homes, exchange));
+    // Whatever is done with a lease prolongs it.
+    const isRead = isOfRead && exchange.leaseToken === undefined;
+    const { routes } = await homes.homeOf(namespace, { isRead, deadline: exchange.deadline });
+    exchange.settleNamespace(namespace);
+    try {
+      return await (routes[id] as Handler)(exchange);
+    } catch (error) {
+      if (isPosternError(error, 'invalid-lease-token')) await sayWhose(homes, exchange);
+      throw error;
+    }
+  };
+}
+
+/**
+ * A token that does not open where the request's namespace lies may be one of another namespace.
+ * @throws PosternError that says so, as where there is one ensemble
+ */
+async function sayWhose(homes: Homes, { leaseToken, principal, namespace, deadline }: Exchange): Promise<void> {
+  if (leaseToken === undefined) return;
+  const own = await homes.namespaceOf(leaseToken, deadline);
+  if (own === undefined || own === namespace) return;
+  await homes.likelyHomeOf(own)?.context.leases.open(leaseToken, { principal: principal.id, namespace }, deadline);
+}
+
+async function namespaceOf(id: string, homes: Homes, { leaseToken, deadline }: Exchange): Promise<string> {
+  if (leaseToken === undefined || WITHOUT_LEASE.has(id)) return DEFAULT_NAMESPACE;
+  // A token that opens nowhere is refused in the words of any of them.
+  return (await homes.namespaceOf(leaseToken, deadline)) ?? DEFAULT_NAMESPACE;
+}
+
+function leaseHomesOf(homes: Homes): Parameters<typeof heartbeatMany>[0] {
+  return {
+    known(token) {
+      const namespace = homes.namespaceKnown(token);
+      return namespace === undefined ? undefined : homes.likelyHomeOf(namespace)?.context;
+    },
+    async of(token, { namespace, deadline }) {
+      const at = namespace ?? (await homes.namespaceOf(token, deadline)) ?? DEFAULT_NAMESPACE;
+      return (await homes.homeOf(at, { isRead: false, deadline })).context;
+    },
+  };
+}

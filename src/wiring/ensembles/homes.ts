@@ -1,0 +1,90 @@
+/** Which ensemble serves a request (ADR 41). */
+import { PosternError } from '../../errors.js';
+import type { Home, Homes } from '../../http/routes/choice.js';
+import type { Member } from './agreement.js';
+import type { EnsembleMap, Place } from './map.js';
+
+/** A member with its routes. */
+export interface HomeOptions extends Member, Home {}
+
+export class EnsembleHomes implements Homes {
+  readonly first: Home;
+  readonly #homes: ReadonlyMap<string, HomeOptions>;
+  readonly #proposed: () => EnsembleMap;
+
+  /** @param proposed the map of the file, for the time in which no stored one is known */
+  constructor(homes: readonly HomeOptions[], proposed: () => EnsembleMap) {
+    this.first = homes[0] as Home;
+    this.#homes = new Map(homes.map((home) => [home.name, home]));
+    this.#proposed = proposed;
+  }
+
+  async homeOf(namespace: string, asked: { isRead: boolean; deadline: number }): Promise<Home> {
+    const place = this.#placeOf(namespace);
+    const home = this.#homes.get(place.ensemble);
+    if (home === undefined)
+      throw notServed(namespace, `it lies on the ensemble "${place.ensemble}", which this replica does not know.`);
+    const { stored } = home;
+    if (!stored.isKnown) await stored.untilKnown(asked.deadline);
+    if (stored.refused !== undefined) throw notServed(namespace, stored.refused);
+    const there = stored.map.placeOf(namespace);
+    if (there.ensemble !== home.name)
+      throw notServed(namespace, `it is about to move, and "${home.name}" does not have it yet, or not any more.`);
+    if (!asked.isRead && (there.closed || place.closed))
+      throw notServed(namespace, 'it is closed, for instance to be moved; reads without a lease are answered.');
+    return home;
+  }
+
+  /** For what happens without a request: whether the ensemble of this name may do it. */
+  isOpen(ensemble: string, namespace: string): boolean {
+    const { stored } = this.#homes.get(ensemble) as HomeOptions;
+    if (!stored.isKnown || stored.refused !== undefined) return false;
+    return [this.#placeOf(namespace), stored.map.placeOf(namespace)].every(
+      (place) => place.ensemble === ensemble && !place.closed,
+    );
+  }
+
+  likelyHomeOf(namespace: string): Home | undefined {
+    return this.#homes.get(this.#placeOf(namespace).ensemble);
+  }
+
+  namespaceKnown(token: string): string | undefined {
+    for (const { context } of this.#homes.values()) {
+      const namespace = context.leases.namespaceKnown(token);
+      if (namespace !== undefined) return namespace;
+    }
+    return undefined;
+  }
+
+  async namespaceOf(token: string, deadline: number): Promise<string | undefined> {
+    const known = this.namespaceKnown(token);
+    if (known !== undefined) return known;
+    // One that is away is asked last, so that it holds up no token of the others.
+    const all = [...this.#homes.values()].map(({ context }) => context.leases);
+    const inOrder = [...all.filter((leases) => leases.isKeyKnown), ...all.filter((leases) => !leases.isKeyKnown)];
+    for (const leases of inOrder) {
+      const namespace = await leases.namespaceOf(token, deadline);
+      if (namespace !== undefined) return namespace;
+    }
+    return undefined;
+  }
+
+  /** As the newest map says of which this replica knows. */
+  #placeOf(namespace: string): Place {
+    let newest: EnsembleMap | undefined;
+    for (const { stored } of this.#homes.values())
+      if (
+        stored.isKnown &&
+        stored.refused === undefined &&
+        (newest === undefined || stored.map.version > newest.version)
+      )
+        newest = stored.map;
+    return (newest ?? this.#proposed()).placeOf(namespace);
+  }
+}
+
+function notServed(namespace: string, why: string): PosternError {
+  return new PosternError('zookeeper-unavailable', `Nothing was done in the namespace "${namespace}": ${why}`, {
+    members: { namespace },
+  });
+}

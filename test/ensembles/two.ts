@@ -1,0 +1,66 @@
+/** Two ensembles, a file that says which namespace lies on which, and replicas that go by it. */
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { eventually } from '../support/eventually.js';
+import { startReplica, type Replica, type ReplicaOptions } from '../support/start-gateway.js';
+import { freshRoot, startZooKeeper, type TestZooKeeper } from '../support/start-zookeeper.js';
+
+export type Namespaces = Record<string, string | { ensemble: string; closed?: boolean }>;
+
+/** How often a replica looks at its file, ms. */
+const POLL_MS = 50;
+/** Far above what a fresh server has counted: so tokens rise in a move to `west`. */
+const FLOOR = 2 ** 40;
+
+export const inNamespace = (namespace: string): { headers: { namespace: string } } => ({ headers: { namespace } });
+
+export class Two implements AsyncDisposable {
+  readonly root = freshRoot();
+  readonly directory = mkdtempSync(join(tmpdir(), 'postern-ensembles-'));
+
+  constructor(
+    readonly east: TestZooKeeper,
+    readonly west: TestZooKeeper,
+  ) {}
+
+  /** Writes the file. @returns its path */
+  file(version: number, namespaces: Namespaces, name = 'ensembles.json'): string {
+    const path = join(this.directory, name);
+    const west = { zookeeper: this.west.connectString, fencingFloor: FLOOR };
+    writeFileSync(path, JSON.stringify({ version, ensembles: { west }, namespaces }));
+    return path;
+  }
+
+  start(path: string, options: ReplicaOptions = {}): Promise<Replica> {
+    const settings = { POSTERN_ENSEMBLES: path, ...options.settings };
+    const { root } = this;
+    return startReplica({ zookeeper: this.east.connectString, root, pollMs: POLL_MS, ...options, settings });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all([this.east.stop(), this.west.stop()]);
+  }
+}
+
+export async function startTwo(): Promise<Two> {
+  const [east, west] = await Promise.all([startZooKeeper(), startZooKeeper()]);
+  return new Two(east, west);
+}
+
+export async function reasonsOf(replica: Replica): Promise<string[]> {
+  const { body } = await replica.call('GET', '/readyz');
+  return body.reasons;
+}
+
+/** The replica serves both, and both by this version of the map. */
+export async function untilInForce(replica: Replica, version: number): Promise<void> {
+  await eventually(`version ${version} is in force`, async () => {
+    const text = (await replica.call('GET', '/metrics')).body as string;
+    return ['default', 'west'].every(
+      (name) =>
+        text.includes(`postern_ensemble_map_version{ensemble="${name}"} ${version}\n`) &&
+        text.includes(`postern_ensemble_ready{ensemble="${name}"} 1\n`),
+    );
+  });
+}
