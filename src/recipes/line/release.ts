@@ -6,8 +6,9 @@
  * its grant: an acquire that was repeated since, at whichever replica, has written to it, so a late release does not
  * free what that was answered (protocol C7). Otherwise, and where that write does not tell, the node is looked at on
  * the lease's own session first, because a holdId is public and must name a node of *this* lease's session, in this
- * very incarnation (C8). By requestId: the session's own nodes are listed and every one under the guid is deleted (C6).
- * Both delete what they have read at its version, and read again when it was written to meanwhile.
+ * very incarnation (C8). By requestId: the session's own nodes are listed and every one under the guid is deleted (C6);
+ * of a lock those in the room before its line as well (`lock/priority.ts`). Both delete what they have read at its
+ * version, and read again when it was written to meanwhile.
  *
  * If the next in line waits in this replica, the deletion and its grant are one transaction (local hand-off): one round
  * trip instead of three, and no moment in which nobody holds. It is done only when this replica granted the hold that

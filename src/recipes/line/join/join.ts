@@ -184,8 +184,19 @@ async function lookThenCreate(joining: Joining): Promise<Joined | LookAgain> {
       const locked = await findDelay(context, context.control.until(hardDeadline), path, { reads, zxid: line.zxid });
       return locked === undefined ? create(joining) : { how: 'refused', head: undefined, ...locked };
     }
-    if (!(await removeIfAbandoned(context, path, head, hardDeadline))) return { how: 'refused', head };
+    if ((await isInNobodysWay(joining)) || !(await removeIfAbandoned(context, path, head, hardDeadline)))
+      return { how: 'refused', head };
   }
+}
+
+/** Whether whoever is first is so in a room: nobody waits for it while somebody stands in the line. */
+async function isInNobodysWay({ context, line, request }: Joining): Promise<boolean> {
+  if (line.rule.isRoom !== true) return false;
+  const { lease, name, hardDeadline } = request;
+  const standing = await context.control
+    .until(hardDeadline)
+    .children(context.layout.line('lock', lease.namespace, name));
+  return standing.length > 0;
 }
 
 async function create(joining: Joining): Promise<Joined | LookAgain> {

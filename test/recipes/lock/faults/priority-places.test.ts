@@ -215,6 +215,21 @@ describe('places that nobody asks for any more', () => {
     scaled(60_000),
   );
 
+  test('stay in the room while the lock is held, and are passed there by one that does not wait', async () => {
+    await using replica = await startReplica();
+    const [holder, left, lease] = [await leaseFor(replica), await leaseFor(replica), await leaseFor(replica)];
+    await replica.hold(NAME, holder, { priority: 0 });
+    expect((await replica.acquire(NAME, left, { priority: 0, keepPlace: true })).status).toBe(202);
+    await replica.release(NAME, left);
+    await standIn('lock-room', replica, left, { priority: 10 });
+    const refused = await replica.acquire(NAME, lease, { priority: 9 });
+    expect([refused.status, refused.body.code]).toEqual([409, 'lock-held']);
+    expect(await inRoom(replica)).toBe(1);
+    await replica.release(NAME, holder);
+    expect(await replica.hold(NAME, lease, { priority: 9 })).toMatchObject({ alreadyHeld: false });
+    expect(await inRoom(replica)).toBe(0);
+  });
+
   test('are passed in the line by one that does not wait', async () => {
     await using replica = await startReplica();
     await agree(replica);
