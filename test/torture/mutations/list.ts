@@ -32,8 +32,8 @@ export const MUTATIONS: readonly Mutation[] = [
     edits: [
       {
         file: 'recipes/line/waiter.ts',
-        find: `? await grant(this.#context, line, this.place, hardDeadline)`,
-        replace: `? 'written'`,
+        find: `?? grant(this.#context, turn.line, turn.place, deadline)`,
+        replace: `?? ('written' as const)`,
       },
     ],
     faults: 'kill-replica,stop-clients',
