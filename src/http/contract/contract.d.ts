@@ -303,11 +303,11 @@ export interface paths {
          *     change the lock-delay of a hold. Clients other than Postern's in the same line do not wait for it.
          *
          *     **Priority.** With `priority` the lock is taken by priority: of those who wait, the one with the highest is
-         *     granted first, in order of arrival among equals; the hold of another is never interrupted. Of the requests that
-         *     come later at most 100 × (10 − `priority`) are granted before. A request with `waitMs: 0` passes nobody who
+         *     granted first, in order of arrival among equals; the hold of another is never interrupted. But of the requests
+         *     that come later at most 100 × (10 − `priority`) are granted before. A request with `waitMs: 0` passes nobody who
          *     waits. The order belongs to the lock: who asks without `priority` at a lock by priority, or with one at a lock
-         *     that is in use in order of arrival, is refused with 409 `conflict`. The order is forgotten when nobody has used
-         *     the lock for an hour.
+         *     that is in use in order of arrival, is refused with 409 `conflict`. The order is forgotten when nobody has
+         *     asked for the lock for an hour.
          */
         post: operations["acquireLock"];
         delete?: never;

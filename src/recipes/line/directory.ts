@@ -43,9 +43,9 @@ const OWN_DELAYS = Buffer.from('postern with delays');
 const IDLE = Buffer.from('postern idle');
 const IDLE_DELAYS = Buffer.from('idle with delays');
 const FOREIGN_DELAYS = Buffer.from('delays');
-// Longer than an IPv4 address, which Curator writes where a program gives no data.
+// Longer than an IPv4 address, which Curator writes where a program gives no data, and shorter than any agreement.
 const OWN_PRIORITY = Buffer.from('postern, priority');
-const IDLE_PRIORITY = Buffer.from('postern, idle, priority');
+const IDLE_PRIORITY = Buffer.from('idle with priority');
 
 export function readLineDirectory({ version, mzxid, dataLength }: Stat): LineDirectory {
   const idle = [IDLE, IDLE_DELAYS, IDLE_PRIORITY].some(({ length }) => length === dataLength);

@@ -208,7 +208,7 @@ async function readLineAndRule(
   rooms?: string,
 ): Promise<[Listing, LineRule]> {
   const [listing, rule] = await Promise.all([readListing(zk, directory), readRule(zk, kind, directory)]);
-  if (!listing.byPriority || rooms === undefined) return [listing, rule];
+  if (kind !== 'lock' || !listing.byPriority || rooms === undefined) return [listing, rule];
   // The room before the line, as they go: whoever is in both has gone from the first.
   const [{ line: room }, now] = await Promise.all([readListing(zk, rooms), readListing(zk, directory)]);
   return [{ ...now, room }, rule];

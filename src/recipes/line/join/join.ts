@@ -117,12 +117,13 @@ export function leavesNothing(error: unknown): boolean {
 
 /** Whether the lock is taken by priority, and the request has come without one. What is held stays held. */
 function isOutOfOrder({ line, request }: Joining): boolean {
-  return line.directory?.byPriority === true && line.rule.isRoom !== true && request.hasTurn !== true;
+  if (line.kind !== 'lock' || line.rule.isRoom === true || request.hasTurn === true) return false;
+  return line.directory?.byPriority === true;
 }
 
 function outOfOrder({ name }: JoinRequest): StandingConflictError {
   return new StandingConflictError(
-    `Lock "${name}" is taken by priority: give a \`priority\`. Its order is forgotten after an hour without use.`,
+    `Lock "${name}" is taken by priority: give a \`priority\`. Its order is forgotten when nobody has asked for it for an hour.`,
   );
 }
 
