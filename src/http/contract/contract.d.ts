@@ -8140,10 +8140,10 @@ export interface operations {
             };
             header?: {
                 /**
-                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @description The namespace to work in; `default` if it is not given.
                  * @example default
                  */
-                Namespace?: components["parameters"]["Namespace"];
+                Namespace?: components["parameters"]["NamespaceAlone"];
             };
             path?: never;
             cookie?: never;
@@ -8193,13 +8193,13 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /**
-                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
-                 * @example default
-                 */
-                Namespace?: components["parameters"]["Namespace"];
                 /** @description Means the same as `requestId` in the body; one of the two is enough. */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /**
+                 * @description The namespace to work in; `default` if it is not given.
+                 * @example default
+                 */
+                Namespace?: components["parameters"]["NamespaceAlone"];
             };
             path: {
                 /**
@@ -8280,10 +8280,10 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @description The namespace to work in; `default` if it is not given.
                  * @example default
                  */
-                Namespace?: components["parameters"]["Namespace"];
+                Namespace?: components["parameters"]["NamespaceAlone"];
             };
             path: {
                 /**
@@ -8348,10 +8348,10 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @description The namespace to work in; `default` if it is not given.
                  * @example default
                  */
-                Namespace?: components["parameters"]["Namespace"];
+                Namespace?: components["parameters"]["NamespaceAlone"];
             };
             path: {
                 /**
@@ -8393,10 +8393,10 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @description The namespace to work in; `default` if it is not given.
                  * @example default
                  */
-                Namespace?: components["parameters"]["Namespace"];
+                Namespace?: components["parameters"]["NamespaceAlone"];
                 /**
                  * @description Says that the request is meant for this, and was not redirected here by mistake.
                  * @example true
@@ -8441,10 +8441,10 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @description The namespace to work in; `default` if it is not given.
                  * @example default
                  */
-                Namespace?: components["parameters"]["Namespace"];
+                Namespace?: components["parameters"]["NamespaceAlone"];
                 /**
                  * @description Says that the request is meant for this, and was not redirected here by mistake.
                  * @example true
@@ -8487,10 +8487,10 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @description The namespace to work in; `default` if it is not given.
                  * @example default
                  */
-                Namespace?: components["parameters"]["Namespace"];
+                Namespace?: components["parameters"]["NamespaceAlone"];
             };
             path: {
                 /**
@@ -8535,10 +8535,10 @@ export interface operations {
             };
             header?: {
                 /**
-                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @description The namespace to work in; `default` if it is not given.
                  * @example default
                  */
-                Namespace?: components["parameters"]["Namespace"];
+                Namespace?: components["parameters"]["NamespaceAlone"];
             };
             path: {
                 /**
@@ -8582,10 +8582,10 @@ export interface operations {
             };
             header?: {
                 /**
-                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @description The namespace to work in; `default` if it is not given.
                  * @example default
                  */
-                Namespace?: components["parameters"]["Namespace"];
+                Namespace?: components["parameters"]["NamespaceAlone"];
             };
             path: {
                 /**
@@ -8618,10 +8618,10 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @description The namespace to work in; `default` if it is not given.
                  * @example default
                  */
-                Namespace?: components["parameters"]["Namespace"];
+                Namespace?: components["parameters"]["NamespaceAlone"];
             };
             path: {
                 /**
@@ -8670,10 +8670,10 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description The namespace to work in. Without it, the namespace of the lease whose token is sent, even if the operation does not need a lease; otherwise `default`.
+                 * @description The namespace to work in; `default` if it is not given.
                  * @example default
                  */
-                Namespace?: components["parameters"]["Namespace"];
+                Namespace?: components["parameters"]["NamespaceAlone"];
             };
             path: {
                 /**

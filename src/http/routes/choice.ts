@@ -11,7 +11,13 @@ import type { Exchange, Handler, Routes } from '../frame/exchange.js';
 import { heartbeatMany } from './heartbeats.js';
 
 /** The contract has them named, or in `default`: a lease token says nothing about their namespace. */
-export const WITHOUT_LEASE: ReadonlySet<string> = new Set(['createLease', 'watchMany', 'showContention']);
+export const WITHOUT_LEASE: ReadonlySet<string> = new Set([
+  ...['createLease', 'watchMany', 'showContention'],
+  ...['listReservations', 'reserveLock', 'extendReservation', 'releaseReservation'],
+  ...['preReboot', 'steadyState'],
+  ...['readTerraformState', 'writeTerraformState', 'deleteTerraformState'],
+  ...['lockTerraformState', 'unlockTerraformState'],
+]);
 
 /** An ensemble, as far as requests see it. */
 export interface Home {
@@ -62,12 +68,13 @@ function choosing(id: string, homes: Homes, isOfRead: boolean): Handler {
 }
 
 /**
- * A token that does not open where the request's namespace lies may be one of another namespace.
+ * A token that does not open where the request's namespace lies may be one of another namespace. Only ensembles that
+ * need not be asked are looked at: one that is away does not hold up a request that is not about it.
  * @throws PosternError that says so, as where there is one ensemble
  */
 async function sayWhose(homes: Homes, { leaseToken, principal, namespace, deadline }: Exchange): Promise<void> {
   if (leaseToken === undefined) return;
-  const own = await homes.namespaceOf(leaseToken, deadline);
+  const own = await homes.namespaceOf(leaseToken, performance.now()).catch(() => undefined);
   if (own === undefined || own === namespace) return;
   await homes.likelyHomeOf(own)?.context.leases.open(leaseToken, { principal: principal.id, namespace }, deadline);
 }

@@ -1,11 +1,12 @@
 /** Heartbeats, of one lease and of many, in the words of the contract. */
+import { setImmediate } from 'node:timers/promises';
 import { PosternError } from '../../errors.js';
 import { heartbeatMs, type Caller, type OpenedLease } from '../../leases/leases.js';
 import type { Coordination } from '../../recipes/coordination.js';
 import type { LossReason } from '../../recipes/lease-view/events.js';
 import type { OwnHold } from '../../recipes/lease-view/holds.js';
 import { lossOf, readNotices, type Notice } from '../../recipes/line/revocation/record.js';
-import { instant } from '../../time.js';
+import { instant, within } from '../../time.js';
 import type { components } from '../contract/contract.js';
 import type { Answer, Exchange, Handler } from '../frame/exchange.js';
 import { problemOf } from '../frame/problem.js';
@@ -45,32 +46,42 @@ export function heartbeatMany(homes: LeaseHomes): Handler {
   };
 }
 
+/** Tokens that are being opened, in their order, and those that have been. */
+interface Openings {
+  readonly all: readonly Promise<OpenedThere | Schemas['Problem']>[];
+  readonly opened: readonly OpenedThere[];
+}
+
 /**
  * Heartbeats are never refused, but tokens that do not open count as requests of their principal. Above the rate limit,
- * tokens that this replica has not opened before are not even tried, or the limit would save nothing.
+ * tokens that this replica has not opened before are not even tried, or the limit would save nothing. So they are
+ * opened one after the other; only one that has to ask its ensemble does not hold up those behind it.
  */
-async function openAll(
-  homes: LeaseHomes,
-  exchange: Exchange,
-  tokens: readonly string[],
-): Promise<(OpenedThere | Schemas['Problem'])[]> {
+async function openAll(homes: LeaseHomes, exchange: Exchange, tokens: readonly string[]): Promise<Openings> {
   const caller = callerOf(exchange);
   const problem = problemsOf(exchange);
-  const all: (OpenedThere | Schemas['Problem'])[] = [];
+  const all: Promise<OpenedThere | Schemas['Problem']>[] = [];
+  const opened: OpenedThere[] = [];
   let refused: Schemas['Problem'] | undefined;
-  for (const token of tokens) {
+  const openOne = async (token: string): Promise<OpenedThere | Schemas['Problem']> => {
     try {
-      if (refused !== undefined && homes.known(token)?.leases.openKnown(token, caller) === undefined) all.push(refused);
-      else {
-        const context = await homes.of(token, exchange);
-        all.push({ context, opened: await open(context, exchange, token) });
-      }
+      if (refused !== undefined && homes.known(token)?.leases.openKnown(token, caller) === undefined) return refused;
+      const context = await homes.of(token, exchange);
+      const one = { context, opened: await open(context, exchange, token) };
+      opened.push(one);
+      return one;
     } catch (error) {
-      all.push(problem(error));
       if (error instanceof PosternError && error.code === 'invalid-lease-token') refused ??= beyondLimit(exchange);
+      return problem(error);
     }
+  };
+  for (const token of tokens) {
+    const opening = openOne(token);
+    all.push(opening);
+    // What asks nobody is done before the event loop turns.
+    await Promise.race([opening, setImmediate()]);
   }
-  return all;
+  return { all, opened };
 }
 
 function beyondLimit(exchange: Exchange): Schemas['Problem'] | undefined {
@@ -82,24 +93,37 @@ function beyondLimit(exchange: Exchange): Schemas['Problem'] | undefined {
   }
 }
 
-async function heartbeatAll(
-  exchange: Exchange,
-  all: readonly (OpenedThere | Schemas['Problem'])[],
-): Promise<Schemas['HeartbeatItem'][]> {
+async function heartbeatAll(exchange: Exchange, { all, opened }: Openings): Promise<Schemas['HeartbeatItem'][]> {
   const problem = problemsOf(exchange);
+  if (opened.length === 0) await firstOpened(all);
   // One answer for all: the lease with the least time must not wait for one whose server is silent.
-  const shortestMs = Math.min(...all.map((each) => (isOpened(each) ? each.opened.lease.ttlMs : Infinity)));
+  const shortestMs = Math.min(...opened.map(({ opened: { lease } }) => lease.ttlMs));
   const deadline = Math.min(exchange.deadline, performance.now() + heartbeatMs(shortestMs));
   return Promise.all(
-    all.map(async (each): Promise<Schemas['HeartbeatItem']> => {
-      if (!isOpened(each)) return each;
+    all.map(async (opening): Promise<Schemas['HeartbeatItem']> => {
       try {
-        return { status: 200, ...(await heartbeat(each.context, each.opened, deadline)) };
+        const each = await within(opening, deadline - performance.now(), notOpened);
+        return isOpened(each) ? { status: 200, ...(await heartbeat(each.context, each.opened, deadline)) } : each;
       } catch (error) {
         return problem(error);
       }
     }),
   );
+}
+
+function notOpened(): PosternError {
+  const why = 'ZooKeeper did not answer in time with what opens the lease token. Nothing was done.';
+  return new PosternError('zookeeper-unavailable', why);
+}
+
+/** Resolves when one of them is opened, or none of them can be. */
+async function firstOpened(all: Openings['all']): Promise<void> {
+  await new Promise<void>((resolve) => {
+    const each = all.map(async (opening) => {
+      if (isOpened(await opening)) resolve();
+    });
+    void Promise.all(each).then(() => resolve());
+  });
 }
 
 function problemsOf({ traceId }: Exchange): (error: unknown) => Schemas['Problem'] {

@@ -102,6 +102,8 @@ function answer(body: unknown): Promise<Answer> {
   return Promise.resolve({ status: OK, body });
 }
 
+const REASONS_ELSEWHERE = 'Why is told at the port for operations.';
+
 /** A problem, like every 5xx answer; probes read the status, people the reasons. */
 async function readinessAnswer({ readiness, leaving }: OperationsOptions): Promise<Answer> {
   const { ready, reasons } = readiness();
@@ -114,7 +116,7 @@ async function readinessAnswer({ readiness, leaving }: OperationsOptions): Promi
 
 /**
  * For the main port, which is open to strangers, if there is an operations port: it says that ZooKeeper is away, but
- * not where it is or what the socket reported.
+ * not where it is or what the socket reported. Of several ensembles, one that is away leaves the replica ready.
  */
 export function withoutReasons(routes: Routes): Routes {
   const { readiness } = routes;
@@ -123,12 +125,13 @@ export function withoutReasons(routes: Routes): Routes {
     ...routes,
     readiness: async (exchange) => {
       try {
-        return await readiness(exchange);
+        const ready = (await readiness(exchange)) as Answer;
+        const { reasons } = ready.body as Readiness;
+        return reasons.length === 0 ? ready : { ...ready, body: { ready: true, reasons: [REASONS_ELSEWHERE] } };
       } catch (error) {
         if (!(error instanceof PosternError) || error.members['ready'] !== false) throw error;
-        const reason = 'Why is told at the port for operations.';
-        throw new PosternError(error.code, `This replica takes no traffic. ${reason}`, {
-          members: { ready: false, reasons: [reason] },
+        throw new PosternError(error.code, `This replica takes no traffic. ${REASONS_ELSEWHERE}`, {
+          members: { ready: false, reasons: [REASONS_ELSEWHERE] },
           cause: error,
         });
       }
