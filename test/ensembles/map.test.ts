@@ -44,9 +44,12 @@ describe('the file of ensembles', () => {
     const other = new EnsembleMap(3, { a: { ensemble: 'west', closed: true }, b: { ensemble: 'west' } });
     expect(one.isSameAs(other)).toBe(true);
     expect(one.isSameAs(new EnsembleMap(3, { b: 'west' }))).toBe(false);
-    const { map, ensemble } = parseStored(one.encode('west'));
+    const id = '0123456789abcdef'.repeat(2);
+    const { map, ensemble, ids } = parseStored(one.encode('west', { west: id }));
     expect(ensemble).toBe('west');
+    expect(ids).toEqual({ west: id });
     expect(map.isSameAs(one)).toBe(true);
     expect(() => parseStored(Buffer.from('{}'))).toThrow('version');
+    expect(() => parseStored(one.encode('west', { west: 'x' }))).toThrow('ids.west: must be 32 hexadecimal digits');
   });
 });

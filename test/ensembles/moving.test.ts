@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { runCommand } from '../command/run-command.js';
 import { eventually } from '../support/eventually.js';
 import { startReplica, type Replica } from '../support/start-gateway.js';
+import { startZooKeeper } from '../support/start-zookeeper.js';
 import { scaled, timing } from '../support/timing.js';
 import { inNamespace, reasonsOf, startTwo, untilInForce, type Two } from './two.js';
 
@@ -154,6 +155,77 @@ test('schedules rest where their namespace is closed', { timeout: scaled(120_000
     await own[Symbol.asyncDispose]();
   }
 });
+
+test(
+  'a replica that reaches another ensemble under a name refuses it, and serves the others',
+  { timeout: scaled(120_000) },
+  async () => {
+    const own = await startTwo();
+    try {
+      await using another = await startZooKeeper();
+      await using right = await own.start(own.file(1, { orders: 'west' }));
+      await untilInForce(right, 1);
+      const orders = inNamespace('orders');
+      await right.expect(201, 'PUT', '/v1/config/app', { body: 1, ...orders });
+
+      await using wrong = await own.start(own.file(1, { orders: 'west' }, 'wrong.json', another.connectString));
+      await untilRefused(wrong, /^Ensemble "west": It is another ensemble than the one that "west" stands for/);
+      const refused = { code: 'zookeeper-unavailable', outcome: 'not-applied', namespace: 'orders' };
+      expect(await wrong.expect(503, 'PUT', '/v1/config/app', { body: 2, ...orders })).toMatchObject(refused);
+      const { detail } = await wrong.expect(503, 'GET', '/v1/config/app', orders);
+      expect(detail).toContain('It is another ensemble');
+      await wrong.expect(201, 'PUT', '/v1/config/app', { body: 1, ...inNamespace('billing') });
+      expect((await wrong.call('GET', '/metrics')).body).toContain('postern_ensemble_ready{ensemble="west"} 0\n');
+
+      // It moves nothing there, and a later map does not go there either.
+      own.file(2, { orders: 'west', more: 'west' }, 'wrong.json', another.connectString);
+      await untilRefused(wrong, /"more" does not move to "west": the ensemble "west" is not ready/);
+      own.file(2, { orders: 'west', more: 'west' });
+      await untilInForce(right, 2);
+      await eventually('the wrong one has read the map', async () =>
+        ((await wrong.call('GET', '/metrics')).body as string).includes(
+          'postern_ensemble_map_version{ensemble="default"} 2\n',
+        ),
+      );
+      await wrong.expect(503, 'PUT', '/v1/config/app', { body: 2, ...inNamespace('more') });
+      await right.expect(200, 'PUT', '/v1/config/app', { body: 3, ...orders });
+      const { control, layout } = wrong.gateway.ensembles[1]!.foundation.context;
+      const deadline = performance.now() + timing.eventuallyMs;
+      expect(await control.until(deadline).find(`${layout.root}/ensembles`)).toBeUndefined();
+    } finally {
+      await own[Symbol.asyncDispose]();
+    }
+  },
+);
+
+test(
+  'a namespace does not leave an ensemble that was away when it was opened again',
+  { timeout: scaled(120_000) },
+  async () => {
+    const own = await startTwo();
+    try {
+      await using replica = await own.start(own.file(1, { orders: 'west' }));
+      await untilInForce(replica, 1);
+      await replica.expect(201, 'PUT', '/v1/config/app', { body: 1, ...inNamespace('orders') });
+      own.file(2, { orders: { ensemble: 'west', closed: true } });
+      await untilInForce(replica, 2);
+      await own.west.kill();
+      own.file(3, { orders: 'west' });
+      await eventually('the opening is in force', async () =>
+        ((await replica.call('GET', '/metrics')).body as string).includes(
+          'postern_ensemble_map_version{ensemble="default"} 3\n',
+        ),
+      );
+      own.file(4, {});
+      await untilRefused(replica, /"orders" does not move to "default": /);
+      await own.west.restart();
+      await untilRefused(replica, /"orders" does not move to "default": it is in use and not closed/);
+      await replica.expect(200, 'PUT', '/v1/config/app', { body: 2, ...inNamespace('orders') });
+    } finally {
+      await own[Symbol.asyncDispose]();
+    }
+  },
+);
 
 describe('a file', { timeout: scaled(120_000) }, () => {
   test('that is bad, another one of the version in force, or names other servers is refused, and the map goes on', async () => {

@@ -24,10 +24,10 @@ export class Two implements AsyncDisposable {
     readonly west: TestZooKeeper,
   ) {}
 
-  /** Writes the file. @returns its path */
-  file(version: number, namespaces: Namespaces, name = 'ensembles.json'): string {
+  /** Writes the file. @param at where it says that `west` is @returns its path */
+  file(version: number, namespaces: Namespaces, name = 'ensembles.json', at = this.west.connectString): string {
     const path = join(this.directory, name);
-    const west = { zookeeper: this.west.connectString, fencingFloor: FLOOR };
+    const west = { zookeeper: at, fencingFloor: FLOOR };
     writeFileSync(path, JSON.stringify({ version, ensembles: { west }, namespaces }));
     return path;
   }

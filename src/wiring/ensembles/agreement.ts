@@ -6,10 +6,15 @@
  *     version of its znode, so that of two replicas with different files one finds itself refused;
  *  2. each other ensemble whose stored map is older gets the one of `default`.
  *
- * A crash between the two leaves the second step to whoever looks next: each replica looks whenever a stored map
+ * Before both, an ensemble whose name is new gets an id, first there and then in `default` (`#identify`): of two
+ * replicas that reach different ensembles under one name, one finds itself refused. What has no id in `default`, or
+ * another one, gets no map.
+ *
+ * A crash between two steps leaves the later one to whoever looks next: each replica looks whenever a stored map
  * changes. A namespace moves only once it is closed at the ensemble that loses it, so in between it is served by nobody
  * for more than reading.
  */
+import { randomBytes } from 'node:crypto';
 import type { Logger } from '../../log.js';
 import { createSeldom } from '../../seldom.js';
 import { MINUTE, SECOND } from '../../time.js';
@@ -28,6 +33,14 @@ export interface Member {
   readonly name: string;
   readonly ensemble: ServedEnsemble;
   readonly stored: StoredMap;
+}
+
+/** Of a namespace, from where the map in force, of this version, says that it lies. */
+interface Move {
+  readonly namespace: string;
+  readonly from: Place;
+  readonly to: Place;
+  readonly version: number;
 }
 
 export interface AgreementOptions {
@@ -73,12 +86,17 @@ export class Agreement {
   unreadable(why: string): void {
     this.#unreadable = why;
     this.#refuse(why);
+    // What is settled at this moment would say of the file before that it is in force.
+    this.look();
   }
 
   /** Call it whenever a stored map has been read. */
   look(): void {
     this.#again = true;
-    this.#running ??= this.#run().finally(() => (this.#running = undefined));
+    this.#running ??= this.#run().finally(() => {
+      this.#running = undefined;
+      if (this.#again && !this.#isClosed) this.look();
+    });
   }
 
   close(): void {
@@ -93,7 +111,7 @@ export class Agreement {
       try {
         if (await this.#settle()) continue;
       } catch (error) {
-        if (!(error instanceof NoReplyError)) this.#say('the map of namespaces could not be settled', error);
+        this.#say('the map of namespaces could not be settled', error);
       }
       // What it waits for may come without a stored map being read.
       this.#timer = setTimeout(() => this.look(), RETRY_MS).unref();
@@ -103,13 +121,37 @@ export class Agreement {
   /** @returns false if it is to be tried again */
   async #settle(): Promise<boolean> {
     if (!isUsable(this.#home)) return false;
-    const deadline = performance.now() + SETTLE_MS;
+    // Each of them even if one before does not answer; a namespace leaves only where the map in force is stored.
+    await this.#each((member, deadline) => this.#identify(member, deadline));
+    await this.#each((member, deadline) => this.#spread(member, deadline));
     const { map, entries } = this.#file;
-    const why = this.#unreadable ?? this.#entriesDiffer(entries) ?? (await this.#adopt(map, deadline));
+    const why = this.#unreadable ?? this.#entriesDiffer(entries) ?? (await this.#adoptInTime(map));
     this.#refuse(why);
-    let isSpread = true;
-    for (const member of this.#options.members.values()) isSpread = (await this.#spread(member, deadline)) && isSpread;
+    const isSpread = await this.#each((member, deadline) => this.#spread(member, deadline));
     return why === undefined && isSpread;
+  }
+
+  /** @returns whether the step was done for all; false if it is to be tried again */
+  async #each(step: (member: Member, deadline: number) => Promise<boolean>): Promise<boolean> {
+    let isDone = true;
+    for (const member of this.#options.members.values())
+      try {
+        if (!(await step(member, performance.now() + SETTLE_MS))) isDone = false;
+      } catch (error) {
+        if (!(error instanceof NoReplyError)) throw error;
+        isDone = false;
+      }
+    return isDone;
+  }
+
+  /** As `#adopt`; what does not answer in time refuses the file as well. */
+  async #adoptInTime(map: EnsembleMap): Promise<string | undefined> {
+    try {
+      return await this.#adopt(map, performance.now() + SETTLE_MS);
+    } catch (error) {
+      if (!(error instanceof NoReplyError)) throw error;
+      return `It could not be checked within ${SETTLE_MS / SECOND} s; this is tried again.`;
+    }
   }
 
   /** @returns why the map of the file is not the one that counts */
@@ -139,28 +181,47 @@ export class Agreement {
     for (const namespace of new Set([...before.named, ...after.named])) {
       const [from, to] = [before.placeOf(namespace), after.placeOf(namespace)];
       if (from.ensemble === to.ensemble) continue;
-      const why = await this.#keptFromMoving(namespace, from, to, deadline);
+      const why = await this.#keptFromMoving({ namespace, from, to, version: before.version }, deadline);
       if (why !== undefined) return `The namespace "${namespace}" does not move to "${to.ensemble}": ${why}`;
     }
     return undefined;
   }
 
-  async #keptFromMoving(namespace: string, from: Place, to: Place, deadline: number): Promise<string | undefined> {
+  async #keptFromMoving({ namespace, from, to, version }: Move, deadline: number): Promise<string | undefined> {
     const [loses, gains] = [from, to].map(({ ensemble }) => this.#options.members.get(ensemble));
     if (loses === undefined || gains === undefined)
       return `this replica does not know the ensemble "${loses === undefined ? from.ensemble : to.ensemble}".`;
     for (const member of [loses, gains]) if (!isUsable(member)) return `the ensemble "${member.name}" is not ready.`;
     const { control, layout } = loses.ensemble.foundation.context;
     const zk = control.until(deadline);
+    await loses.stored.refresh(deadline);
+    const there = loses.stored.map.placeOf(namespace);
+    if (!isUsable(loses) || loses.stored.map.version !== version || there.ensemble !== from.ensemble)
+      return `the map in force is not stored in "${from.ensemble}" yet; this is tried again.`;
     // Nobody has used it yet: there is nothing to move.
     if ((await zk.fresh(() => zk.exists(layout.namespace(namespace)))) === undefined) return undefined;
-    await loses.stored.refresh(deadline);
-    if (!loses.stored.map.placeOf(namespace).closed)
+    if (!there.closed)
       return `it is in use and not closed; a version of the file must close it at "${from.ensemble}" before.`;
-    const there = gains.ensemble.foundation.context.control;
-    await there.until(deadline).fresh(() => Promise.resolve());
-    if (there.lastZxid > control.lastZxid) return undefined;
+    const gaining = gains.ensemble.foundation.context.control;
+    await gaining.until(deadline).fresh(() => Promise.resolve());
+    if (gaining.lastZxid > control.lastZxid) return undefined;
     return `fencing tokens there are lower than they were at "${from.ensemble}"; its floor must be ${control.lastZxid} at least (fencingFloor).`;
+  }
+
+  /**
+   * Gives an ensemble an id if `default` has none by its name: first there, so that one that has none, or another one,
+   * than `default` says is not the one of this name.
+   * @returns false if it is to be tried again
+   */
+  async #identify({ name, ensemble, stored }: Member, deadline: number): Promise<boolean> {
+    const home = this.#home.stored;
+    if (name === DEFAULT_ENSEMBLE || home.idOf(name) !== undefined) return true;
+    if (!ensemble.readiness.ready || !stored.isKnown || stored.unusable !== undefined) return false;
+    // If another replica was first, what it wrote has been read.
+    if (stored.idOf(name) === undefined) await stored.identify(name, randomBytes(16).toString('hex'), deadline);
+    const id = stored.idOf(name);
+    if (id === undefined || stored.unusable !== undefined || home.unusable !== undefined) return false;
+    return home.idOf(name) !== undefined || home.identify(name, id, deadline);
   }
 
   /** @returns false if it is to be tried again */

@@ -49,7 +49,16 @@ const FILE = z.strictObject({
   ),
   namespaces: NAMESPACES,
 });
-const STORED = z.strictObject({ version: VERSION, ensemble: NAME, namespaces: NAMESPACES });
+/** Version 0: an id has been given, and there is no map yet. */
+const STORED = z.strictObject({
+  version: z.union([z.literal(0), VERSION]),
+  ensemble: NAME,
+  ids: z.record(NAME, z.string().regex(/^[0-9a-f]{32}$/, 'must be 32 hexadecimal digits')).optional(),
+  namespaces: NAMESPACES,
+});
+
+/** By the name of an ensemble: what tells it from each other one that could be reached under that name. */
+export type EnsembleIds = Readonly<Record<string, string>>;
 
 /** How another ensemble than `default` is reached, and from where it counts fencing tokens. */
 export interface EnsembleEntry {
@@ -98,10 +107,10 @@ export class EnsembleMap {
     return [...this.#places.keys()];
   }
 
-  /** As it is stored in the ensemble of that name. */
-  encode(ensemble: string): Buffer {
+  /** As it is stored in the ensemble of that name, with the ids known there. */
+  encode(ensemble: string, ids: EnsembleIds = {}): Buffer {
     return Buffer.from(
-      JSON.stringify({ version: this.version, ensemble, namespaces: Object.fromEntries(this.#places) }),
+      JSON.stringify({ version: this.version, ensemble, ids, namespaces: Object.fromEntries(this.#places) }),
     );
   }
 
@@ -141,9 +150,13 @@ export function parseFile(text: string): EnsemblesFile {
  * What is stored in an ensemble, and as which.
  * @throws Error with a sentence about the first error found
  */
-export function parseStored(data: Buffer): { readonly map: EnsembleMap; readonly ensemble: string } {
-  const { version, ensemble, namespaces } = parseJson(data.toString(), STORED);
-  return { map: new EnsembleMap(version, namespaces), ensemble };
+export function parseStored(data: Buffer): {
+  readonly map: EnsembleMap;
+  readonly ensemble: string;
+  readonly ids: EnsembleIds;
+} {
+  const { version, ensemble, ids = {}, namespaces } = parseJson(data.toString(), STORED);
+  return { map: new EnsembleMap(version, namespaces), ensemble, ids };
 }
 
 /** Whether what is stored says no more than that everything lies on `default`. */

@@ -135,6 +135,7 @@ function membersOf(
     [DEFAULT_ENSEMBLE, options.config] as const,
     ...[...entries].map(([name, entry]) => [name, configOf(options, name, entry)] as const),
   ];
+  let home: StoredMap | undefined;
   const members = configs.map(([name, config]): [string, MemberWithBacklog] => {
     const logger = options.logger.child({ ensemble: name });
     const metrics = createMetrics({ version, processMetrics: false });
@@ -144,7 +145,9 @@ function membersOf(
     const { control, layout } = ensemble.foundation.context;
     const onFault = (error: unknown): void =>
       logger.warn({ err: error }, 'reading the map of namespaces failed; retrying');
-    return [name, { name, ensemble, backlog, stored: new StoredMap({ name, control, layout, onRead, onFault }) }];
+    const stored = new StoredMap({ name, home, control, layout, onRead, onFault });
+    home ??= stored;
+    return [name, { name, ensemble, backlog, stored }];
   });
   return new Map(members);
 }

@@ -1,8 +1,10 @@
 /**
  * The map as it is stored in one ensemble, kept up to date by one watch. A namespace is served on an ensemble only if
- * the map that is stored there says so.
+ * the map that is stored there says so, and only if it is the one that `default` knows by that name: each has a random
+ * id, which is stored in it and in `default`.
  *
- * Layout:  <root>/ensembles   the map, and the name of this ensemble in it (persistent)
+ * Layout:  <root>/ensembles   the map, the name of this ensemble in it, and its id; in `default` the ids of all
+ *                             (persistent)
  */
 import type { Layout } from '../../leases/layout.js';
 import { keepLooking } from '../../recipes/observing/keep-looking.js';
@@ -11,13 +13,15 @@ import { byDeadline } from '../../zookeeper/by-deadline.js';
 import type { ControlSession } from '../../zookeeper/control-session.js';
 import { unless } from '../../zookeeper/errors.js';
 import type { NodeData } from '../../zookeeper/operations.js';
-import { EnsembleMap, mapPath, parseStored } from './map.js';
+import { DEFAULT_ENSEMBLE, EnsembleMap, mapPath, parseStored, type EnsembleIds } from './map.js';
 
 const READ_MS = 10 * SECOND;
 
 export interface StoredMapOptions {
   /** Of the ensemble. */
   readonly name: string;
+  /** The map of `default`; undefined: it is this one. */
+  readonly home?: StoredMap | undefined;
   readonly control: ControlSession;
   readonly layout: Pick<Layout, 'root'>;
   /** Called after each reading. */
@@ -30,8 +34,9 @@ export class StoredMap {
   readonly #path: string;
   readonly #stop = new AbortController();
   #map = EnsembleMap.NONE;
+  #ids: EnsembleIds = {};
   #nodeVersion: number | undefined;
-  #refused: string | undefined;
+  #unusable: string | undefined;
   #isKnown = false;
   #told!: () => void;
   readonly #known = new Promise<void>((resolve) => (this.#told = resolve));
@@ -46,19 +51,30 @@ export class StoredMap {
     return this.#map;
   }
 
-  /** Whether it has been read. */
+  /** Whether it has been read, and that of `default` as well. */
   get isKnown(): boolean {
-    return this.#isKnown;
+    return this.#isKnown && (this.#options.home?.isKnown ?? true);
   }
 
-  /** Why what is stored here is not this ensemble's map, in a sentence; then nothing is served here. */
+  /** Why what is stored here is not the map of an ensemble of this name, in a sentence. */
+  get unusable(): string | undefined {
+    return this.#unusable;
+  }
+
+  /** Why nothing is served here, in a sentence: it is unusable, or this is not the ensemble of this name. */
   get refused(): string | undefined {
-    return this.#refused;
+    return this.#unusable ?? this.#stranger();
   }
 
-  /** Resolves once it has been read. @throws NoReplyError at the deadline, monotonic */
-  untilKnown(deadline: number): void | Promise<void> {
-    if (!this.#isKnown) return byDeadline(this.#known, deadline, 'the map of namespaces');
+  /** What is stored here as the id of an ensemble. */
+  idOf(ensemble: string): string | undefined {
+    return Object.hasOwn(this.#ids, ensemble) ? this.#ids[ensemble] : undefined;
+  }
+
+  /** Resolves once it `isKnown`. @throws NoReplyError at the deadline, monotonic */
+  async untilKnown(deadline: number): Promise<void> {
+    if (!this.#isKnown) await byDeadline(this.#known, deadline, 'the map of namespaces');
+    await this.#options.home?.untilKnown(deadline);
   }
 
   start(): void {
@@ -81,10 +97,19 @@ export class StoredMap {
    * @returns false if that is not there any more: it has been read again then
    * @throws NoReplyError
    */
-  async replace(map: EnsembleMap, deadline: number): Promise<boolean> {
+  replace(map: EnsembleMap, deadline: number): Promise<boolean> {
+    return this.#write(map, this.#ids, deadline);
+  }
+
+  /** Stores the id of an ensemble, as `replace` stores a map. Only where none is stored. */
+  identify(ensemble: string, id: string, deadline: number): Promise<boolean> {
+    return this.#write(this.#map, { ...this.#ids, [ensemble]: id }, deadline);
+  }
+
+  async #write(map: EnsembleMap, ids: EnsembleIds, deadline: number): Promise<boolean> {
     const { control, name } = this.#options;
     const zk = control.until(deadline);
-    const data = map.encode(name);
+    const data = map.encode(name, ids);
     const written =
       this.#nodeVersion === undefined
         ? await unless(zk.create(this.#path, data), 'NODE_EXISTS')
@@ -122,19 +147,30 @@ export class StoredMap {
 
   #take(node: NodeData | undefined): void {
     this.#nodeVersion = node?.stat.version;
-    this.#refused = undefined;
+    this.#unusable = undefined;
     if (node === undefined) {
       this.#map = EnsembleMap.NONE;
+      this.#ids = {};
       return;
     }
     const { name } = this.#options;
     try {
-      const { map, ensemble } = parseStored(node.data);
+      const { map, ensemble, ids } = parseStored(node.data);
       this.#map = map;
+      this.#ids = ids;
       if (ensemble !== name)
-        this.#refused = `The data there belong to the ensemble "${ensemble}" of the file of ensembles, not to "${name}".`;
+        this.#unusable = `The data there belong to the ensemble "${ensemble}" of the file of ensembles, not to "${name}".`;
     } catch (error) {
-      this.#refused = `${this.#path} there is not a map of namespaces: ${(error as Error).message}.`;
+      this.#unusable = `${this.#path} there is not a map of namespaces: ${(error as Error).message}.`;
     }
+  }
+
+  #stranger(): string | undefined {
+    const { home, name } = this.#options;
+    if (home === undefined) return undefined;
+    const id = home.idOf(name);
+    if (id === undefined) return `"${DEFAULT_ENSEMBLE}" does not know this ensemble yet.`;
+    if (id === this.idOf(name)) return undefined;
+    return `It is another ensemble than the one that "${name}" stands for: correct "zookeeper" of "${name}" in the file of ensembles, and start this replica again.`;
   }
 }
