@@ -5,6 +5,7 @@ import { HOUR } from '../../src/time.js';
 import { OPCODE } from '../../src/zookeeper/operations.js';
 import { begin, leaseFor, show, told, vote } from '../recipes/transaction/client.js';
 import type { CallOptions } from '../support/http/client.js';
+import { onSessions } from '../support/lease-work.js';
 import { startReplica, type Replica } from '../support/start-gateway.js';
 import { freshRoot } from '../support/start-zookeeper.js';
 import type { TcpProxy } from '../support/zookeeper/tcp-proxy.js';
@@ -72,31 +73,22 @@ test('a transaction was begun, and cannot be shown', async () => {
  * read.
  */
 function decidedBehindTheVote({ a, proxy }: { a: Replica; proxy: TcpProxy }, decided: () => Promise<unknown>): void {
-  const { sessions } = a.gateway.context.leases;
-  const use = sessions.useRepeatedly.bind(sessions);
-  sessions.useRepeatedly = (lease, deadline, work, requester) =>
-    use(
-      lease,
-      deadline,
-      (session, attempt) => {
-        const multi = session.multi.bind(session);
-        const exists = session.exists.bind(session);
-        session.multi = (operations, until) => {
-          const voting = multi(operations, until);
-          session.exists = async (path, by) => {
-            await voting;
-            await decided();
-            const stat = await exists(path, by);
-            proxy.refuse();
-            proxy.cut();
-            return stat;
-          };
-          return voting;
-        };
-        return work(session, attempt);
-      },
-      requester,
-    );
+  onSessions(a, (session) => {
+    const multi = session.multi.bind(session);
+    const exists = session.exists.bind(session);
+    session.multi = (operations, until) => {
+      const voting = multi(operations, until);
+      session.exists = async (path, by) => {
+        await voting;
+        await decided();
+        const stat = await exists(path, by);
+        proxy.refuse();
+        proxy.cut();
+        return stat;
+      };
+      return voting;
+    };
+  });
 }
 
 test('the last vote is written, another replica decides, and that cannot be read: it has voted', async () => {

@@ -24,7 +24,6 @@
  * - A request cannot be granted although it is admitted (`not-yet`: the limit changed): it is told again after the next
  *   change.
  */
-import { fullJitter, pause } from '../../../time.js';
 import type { ControlSession } from '../../../zookeeper/control-session.js';
 import type { ServerClock } from '../../../zookeeper/server-clock.js';
 import { allWatched, type Watch, type Watched, type WatchEvent } from '../../../zookeeper/watch.js';
@@ -32,6 +31,7 @@ import { ABANDONED_CHECK_MS, removeAbandoned } from '../abandoned.js';
 import { decodeAgreement } from './agreement.js';
 import type { Contender } from '../contender.js';
 import type { Line, Turns, Waiter } from '../line.js';
+import { Rounds } from '../../waiting/rounds.js';
 import { standing } from '../rule.js';
 import { ifKnown } from '../../known-record.js';
 
@@ -41,8 +41,6 @@ interface TurnsContext {
 }
 
 const REQUEST_MS = 10_000;
-const RETRY_BASE_MS = 10;
-const RETRY_CAP_MS = 500;
 /** Places that may be abandoned are the last of those who are admitted. */
 const LOOKED_AT = 64;
 
@@ -57,8 +55,7 @@ export class PermitTurns implements Turns {
   /** Waiters that were told in vain, and wait for the next change. */
   readonly #deferred = new Set<Waiter>();
   #changes = 0;
-  #again = false;
-  #running = false;
+  readonly #rounds = new Rounds(() => this.#turn());
   #check: NodeJS.Timeout | undefined;
 
   constructor(context: TurnsContext, line: Line) {
@@ -67,8 +64,7 @@ export class PermitTurns implements Turns {
   }
 
   look(): void {
-    this.#again = true;
-    if (!this.#running) void this.#run();
+    this.#rounds.again();
   }
 
   changed(): void {
@@ -87,23 +83,6 @@ export class PermitTurns implements Turns {
     this.#told.delete(waiter);
     this.#deferred.delete(waiter);
     this.look();
-  }
-
-  async #run(): Promise<void> {
-    this.#running = true;
-    for (let failures = 0; this.#again;) {
-      this.#again = false;
-      try {
-        await this.#turn();
-        failures = 0;
-      } catch {
-        // No connection, most likely; whoever waits does so until its own deadline.
-        this.#again = true;
-        await pause(fullJitter(failures, RETRY_BASE_MS, RETRY_CAP_MS));
-        failures += 1;
-      }
-    }
-    this.#running = false;
   }
 
   async #turn(): Promise<void> {

@@ -17,13 +17,13 @@
  * - Whoever is first in the line, or in the room while nobody stands in the line, is abandoned (C3): looked for every
  *   5 s, up to the first who is not.
  */
-import { fullJitter, pause } from '../../../time.js';
 import type { ControlSession } from '../../../zookeeper/control-session.js';
 import type { ServerClock } from '../../../zookeeper/server-clock.js';
 import type { Watch } from '../../../zookeeper/watch.js';
 import { ABANDONED_CHECK_MS, removeIfAbandoned } from '../abandoned.js';
 import { sortLine, type Contender } from '../contender.js';
 import type { Line, Turns, Waiter } from '../line.js';
+import { Rounds } from '../../waiting/rounds.js';
 
 interface TurnsContext {
   control: ControlSession;
@@ -36,8 +36,6 @@ interface Standing {
 }
 
 const REQUEST_MS = 10_000;
-const RETRY_BASE_MS = 10;
-const RETRY_CAP_MS = 500;
 
 export class RoomTurns implements Turns {
   readonly #context: TurnsContext;
@@ -47,8 +45,7 @@ export class RoomTurns implements Turns {
   /** For whom the watch is set, or who was told. */
   #first: Waiter | undefined;
   #watch: Watch | undefined;
-  #again = false;
-  #running = false;
+  readonly #rounds = new Rounds(() => this.#turn());
   #check: NodeJS.Timeout | undefined;
 
   constructor(context: TurnsContext, room: Line, line: string) {
@@ -62,8 +59,7 @@ export class RoomTurns implements Turns {
   }
 
   changed(): void {
-    this.#again = true;
-    if (!this.#running) void this.#run();
+    this.#rounds.again();
   }
 
   defer(waiter: Waiter): void {
@@ -72,23 +68,6 @@ export class RoomTurns implements Turns {
 
   leave(waiter: Waiter): void {
     if (waiter === this.#first || this.#room.waiters.size === 0) this.changed();
-  }
-
-  async #run(): Promise<void> {
-    this.#running = true;
-    for (let failures = 0; this.#again;) {
-      this.#again = false;
-      try {
-        await this.#turn();
-        failures = 0;
-      } catch {
-        // No connection, most likely; whoever waits does so until its own deadline.
-        this.#again = true;
-        await pause(fullJitter(failures, RETRY_BASE_MS, RETRY_CAP_MS));
-        failures += 1;
-      }
-    }
-    this.#running = false;
   }
 
   async #turn(): Promise<void> {
@@ -122,7 +101,7 @@ export class RoomTurns implements Turns {
     };
     const path = `${directory}/${contender.name}`;
     const { value, watch } = await watches.getChildren(path, listener, performance.now() + REQUEST_MS);
-    if (value === undefined) this.#again = true;
+    if (value === undefined) this.#rounds.again();
     else if (!fired) this.#watch = watch;
   }
 

@@ -5,6 +5,7 @@ import { nodePrefix } from '../../../../src/recipes/line/contender.js';
 import type { LeaseSession } from '../../../../src/zookeeper/lease-session.js';
 import type { Requester } from '../../../../src/time.js';
 import { eventually } from '../../../support/eventually.js';
+import { onSessions } from '../../../support/lease-work.js';
 import { leaseBehind, Witness } from '../../../support/scene.js';
 import { startPair, startReplica, type Replica } from '../../../support/start-gateway.js';
 import { freshRoot } from '../../../support/start-zookeeper.js';
@@ -12,24 +13,6 @@ import { scaled } from '../../../support/timing.js';
 
 const NAME = 'places';
 const WAIT = { waitMs: 50_000 };
-
-type Around = (session: LeaseSession, requester: Requester | undefined) => void;
-
-/** Has `prepare` change the lease sessions that requests of this replica work with. */
-function onSessions(replica: Replica, prepare: Around): void {
-  const { sessions } = replica.gateway.context.leases;
-  const use = sessions.useRepeatedly.bind(sessions);
-  sessions.useRepeatedly = (lease, deadline, work, requester) =>
-    use(
-      lease,
-      deadline,
-      (session, attempt) => {
-        prepare(session, requester);
-        return work(session, attempt);
-      },
-      requester,
-    );
-}
 
 /** Lets `meanwhile` happen once, before or after the transaction of a turn. */
 function atTurn(replica: Replica, when: 'before' | 'after', meanwhile: (requester?: Requester) => unknown): void {

@@ -4,6 +4,7 @@ import type { LeaseHandle } from '../../../support/http/client.js';
 import { sortLine } from '../../../../src/recipes/line/contender.js';
 import { OPCODE } from '../../../../src/zookeeper/operations.js';
 import { eventually } from '../../../support/eventually.js';
+import { onSessions } from '../../../support/lease-work.js';
 import { seededRandom, startCuttable } from '../../../support/scene.js';
 import { spawnReplica, startPair, startReplica, type Replica } from '../../../support/start-gateway.js';
 import { freshRoot } from '../../../support/start-zookeeper.js';
@@ -21,28 +22,19 @@ interface Meanwhile {
 
 /** Lets something happen once. */
 function atTurn(replica: Replica, { before, after }: Meanwhile): void {
-  const { sessions } = replica.gateway.context.leases;
-  const use = sessions.useRepeatedly.bind(sessions);
   let isDone = false;
-  sessions.useRepeatedly = (lease, deadline, work, requester) =>
-    use(
-      lease,
-      deadline,
-      (session, attempt) => {
-        const multi = session.multi.bind(session);
-        session.multi = async (items, until) => {
-          const isTurn = items.some(({ type, path }) => type === 'setData' && path.includes('/lock-rooms/'));
-          if (!isTurn || isDone) return multi(items, until);
-          isDone = true;
-          await before?.();
-          const results = await multi(items, until);
-          await after?.(() => requester?.gone === true);
-          return results;
-        };
-        return work(session, attempt);
-      },
-      requester,
-    );
+  onSessions(replica, (session, requester) => {
+    const multi = session.multi.bind(session);
+    session.multi = async (items, until) => {
+      const isTurn = items.some(({ type, path }) => type === 'setData' && path.includes('/lock-rooms/'));
+      if (!isTurn || isDone) return multi(items, until);
+      isDone = true;
+      await before?.();
+      const results = await multi(items, until);
+      await after?.(() => requester?.gone === true);
+      return results;
+    };
+  });
 }
 
 /** How many stand in the line, and in the room. */

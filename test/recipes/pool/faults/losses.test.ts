@@ -6,6 +6,7 @@ import { giveBack } from '../../../../src/recipes/pool/release.js';
 import { TidyPools } from '../../../../src/recipes/pool/tidy.js';
 import { OPCODE } from '../../../../src/zookeeper/operations.js';
 import { eventually, throughout } from '../../../support/eventually.js';
+import { onSessions } from '../../../support/lease-work.js';
 import { startCuttable } from '../../../support/scene.js';
 import { expireSession, spawnReplica, startPair, startReplica, type Replica } from '../../../support/start-gateway.js';
 import { freshRoot } from '../../../support/start-zookeeper.js';
@@ -14,27 +15,18 @@ import { acquire, acquireOne, call, idsOf, leaseFor, NAME, put, release, show, u
 
 /** Lets `meanwhile` happen once, when the replica is about to assign members: it has read what is free. */
 function beforeAssigned(replica: Replica, meanwhile: () => unknown): void {
-  const { sessions } = replica.gateway.context.leases;
-  const use = sessions.useRepeatedly.bind(sessions);
   let isDone = false;
-  sessions.useRepeatedly = (lease, deadline, work, requester) =>
-    use(
-      lease,
-      deadline,
-      (session, attempt) => {
-        const multi = session.multi.bind(session);
-        session.multi = async (items, until) => {
-          const assigns = items.some(({ type, path }) => type === 'create' && path.includes('/pool-held/'));
-          if (assigns && !isDone) {
-            isDone = true;
-            await meanwhile();
-          }
-          return multi(items, until);
-        };
-        return work(session, attempt);
-      },
-      requester,
-    );
+  onSessions(replica, (session) => {
+    const multi = session.multi.bind(session);
+    session.multi = async (items, until) => {
+      const assigns = items.some(({ type, path }) => type === 'create' && path.includes('/pool-held/'));
+      if (assigns && !isDone) {
+        isDone = true;
+        await meanwhile();
+      }
+      return multi(items, until);
+    };
+  });
 }
 
 async function heldIds(replica: Replica): Promise<string[]> {
