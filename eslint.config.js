@@ -144,7 +144,7 @@ export default defineConfig(
             'eslint.config.js',
             'scripts/lib/zookeeper.mjs',
             'test/torture/jumping-clock.mjs',
-            'bench/soak/collect.mjs',
+            'bench/soak/replica.mjs',
           ],
         },
         tsconfigRootDir: import.meta.dirname,

@@ -5,6 +5,7 @@
 import { Contenders } from './contenders.js';
 import { SoakLeases } from './leases.js';
 import { Messages } from './messages.js';
+import { Recipes } from './recipes.js';
 import { Tally } from './tally.js';
 import type { Order, Steady, Work } from './work.js';
 
@@ -14,16 +15,18 @@ const tally = new Tally();
 const leases = new SoakLeases(tally);
 const contenders = new Contenders(tally);
 const messages = new Messages(tally);
+const recipes = new Recipes(tally);
 
 async function start({ ports, leases: count, locks, contenders: perLock, messages: perSecond }: Work): Promise<void> {
   await leases.create(ports, count);
   messages.start(ports, leases.all.slice(0, CONSUMERS), perSecond);
   contenders.start(leases.all.slice(CONSUMERS, CONSUMERS + locks * perLock), perLock);
+  await recipes.start(ports);
   process.send?.({ steady: true } satisfies Steady);
 }
 
 async function stop(): Promise<void> {
-  await Promise.all([messages.stop(), contenders.stop()]);
+  await Promise.all([messages.stop(), contenders.stop(), recipes.stop()]);
   await leases.end();
 }
 

@@ -1,6 +1,7 @@
 /** The report of a soak: Markdown, and the charts that it shows. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { workloads } from '../../test/histories/workloads/index.js';
 import { LEVELS, type Judged } from './levels.js';
 import { plot, type Series } from './plot.js';
 import type { ReplicaSample, Sample } from './samples.js';
@@ -101,15 +102,15 @@ function markdown(soak: Soak, charts: readonly Chart[]): string {
     `# Soak of ${minutes} minutes`,
     '',
     '`npm run soak -- --minutes N` makes this page: work that stays the same for so long, two replicas, one ZooKeeper, and whether anything grows. Each',
-    'message is checked to come once, each fencing token to be larger than the last one of its lock, each lock to have one holder, and no lease to end.',
+    'message is checked to come once, each fencing token to be larger than the last one of its lock, each lock to have one holder, and no lease to end; what was done with every recipe is held against its model, as in the [torture](../torture.md).',
     '',
     ...about.map((one) => `- ${one}`),
-    `- Asked for: ${work.leases} leases (TTL of a minute, three heartbeats each), ${work.locks} locks with ${work.contenders} contenders each, ${work.messages} messages a second.`,
-    `- Done in the steady ${(seconds / 60).toFixed(1)} minutes, per second: ${perSecond((one) => one.pushed)} messages pushed and ${perSecond((one) => one.acknowledged)} acknowledged, ${perSecond((one) => one.heartbeats)} heartbeats, ${perSecond((one) => one.handoffs)} locks granted.`,
+    `- Asked for: ${work.leases} leases (TTL of a minute, three heartbeats each), ${work.locks} locks with ${work.contenders} contenders each, ${work.messages} messages a second; and three clients of each of ${Object.keys(workloads).length} kinds of work with every recipe, which do something every second.`,
+    `- Done in the steady ${(seconds / 60).toFixed(1)} minutes, per second: ${perSecond((one) => one.pushed)} messages pushed and ${perSecond((one) => one.acknowledged)} acknowledged, ${perSecond((one) => one.heartbeats)} heartbeats, ${perSecond((one) => one.handoffs)} locks granted, ${perSecond((one) => one.operations)} operations with every recipe.`,
     `- Cores in use meanwhile: replicas ${soak.samples[0]?.replicas.map((_, i) => cores((sample) => sample.replicas[i]?.cpuSeconds ?? NaN)).join(' and ')}, ZooKeeper ${cores((sample) => sample.zookeeper.cpuSeconds)}, everything on the machine ${cores((sample) => sample.machineCpuSeconds)}.`,
     `- Answers that were asked for again: ${refusals.length === 0 ? 'none' : refusals.join(', ')}.`,
     told.violations.length === 0
-      ? `- ${told.pushed} messages were pushed and ${told.acknowledged} acknowledged; no promise was broken.`
+      ? `- ${told.pushed} messages were pushed and ${told.acknowledged} acknowledged; the histories of ${told.objects} objects with ${told.operations} operations of every recipe were judged; no promise was broken.`
       : told.violations.map((sentence) => `- **Violation**: ${sentence}.`).join('\n'),
     '',
     '## Levels',

@@ -10,6 +10,9 @@ export class Tally {
   handoffs = 0;
   pushed = 0;
   acknowledged = 0;
+  /** Of every recipe, and on so many objects. */
+  operations = 0;
+  objects = 0;
   /** Answers that left open whether anything was done. */
   unknown = 0;
   readonly #refusals: Record<string, number> = {};
@@ -34,9 +37,9 @@ export class Tally {
   }
 
   told(): Told {
-    const { leases, heartbeats, handoffs, pushed, acknowledged } = this;
+    const { leases, heartbeats, handoffs, pushed, acknowledged, operations, objects } = this;
     return {
-      ...{ leases, heartbeats, handoffs, pushed, acknowledged },
+      ...{ leases, heartbeats, handoffs, pushed, acknowledged, operations, objects },
       refusals: { ...this.#refusals },
       violations: [...this.#violations],
     };

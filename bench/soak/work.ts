@@ -17,6 +17,9 @@ export interface Told {
   readonly handoffs: number;
   readonly pushed: number;
   readonly acknowledged: number;
+  /** With every recipe, as they were judged. */
+  readonly operations: number;
+  readonly objects: number;
   /** Answers that were not as hoped, by status and code; each was asked for again. */
   readonly refusals: Readonly<Record<string, number>>;
   /** Sentences; none may be there. */

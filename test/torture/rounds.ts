@@ -38,8 +38,8 @@ export interface RoundsOptions {
   readonly circumstances: () => Circumstances;
   /** Told what is worked on after this. */
   readonly next: (objects: readonly string[]) => void;
-  /** Resolves when nothing is struck, for a while at least. */
-  readonly calm: () => Promise<void>;
+  /** Does this when nothing is struck, for a while at least, and not too many others do. */
+  readonly inPeace: <T>(work: () => Promise<T>) => Promise<T>;
   /** For what is done afterwards; goes to whichever replica serves. */
   readonly client: Client;
   readonly outcome: (outcome: RoundOutcome) => void;
@@ -91,8 +91,6 @@ export class Rounds {
       outcome({ kind, object: kind, operations: [], complaints, undecided: undefined, judgedMs: 0 });
       return;
     }
-    // What is struck while one client alone empties and looks holds that up, and shows nothing.
-    await this.options.calm();
     const objects = new Set(reports.flatMap((histories) => Object.keys(histories)));
     await Promise.all(
       [...objects].map((object) =>
@@ -107,7 +105,10 @@ export class Rounds {
 
   async #judge(object: string, operations: Operations, over: Promise<void>): Promise<void> {
     const { kind, judge, outcome } = this.options;
-    const settled = await this.#settle(object, over).catch((error: unknown) => error as Error);
+    // What is struck while one client alone empties and looks holds that up, and shows nothing.
+    const settled = await this.options
+      .inPeace(() => this.#settle(object, over))
+      .catch((error: unknown) => error as Error);
     if (settled === undefined || settled instanceof Error) {
       const complaints = [
         `could not be settled within ${SETTLE_WITHIN_MS} ms of peace (${settled?.message ?? 'no end'})`,

@@ -1,5 +1,6 @@
 /** One run: the stage is set, struck and mended, and everything that was found wrong is gathered. */
 import { now } from '../histories/history.js';
+import { atOnce } from '../support/at-once.js';
 import { passed } from '../support/eventually.js';
 import { randomFrom } from '../support/random.js';
 import { scaled } from '../support/timing.js';
@@ -38,6 +39,8 @@ const RECOVERY_MS = scaled(4_000);
 /** The schedule rests every minute; what began before may take longer than it should. */
 const CALM_WITHIN_MS = scaled(120_000);
 const LOOK_EVERY_MS = 100;
+/** Objects. When peace comes those of several rounds of every kind wait for it: all at once would starve each other. */
+const SETTLED_AT_ONCE = 30;
 /**
  * One server is away for a while, or hears late of things; the others go on. A leader that is stopped and not deposed
  * takes the time of all with it.
@@ -50,6 +53,7 @@ export class Torture {
   readonly #tally = new Tally();
   readonly #stalls = new Stalls();
   readonly #rounds = new Map<string, Rounds>();
+  readonly #settling = atOnce(SETTLED_AT_ONCE);
   /** While a fault lasts, and for a while afterwards. */
   readonly #disturbed: { fault: string; begin: number; end: number }[] = [];
   #stage: Stage | undefined;
@@ -131,7 +135,7 @@ export class Torture {
           roundMs,
           firstMs: (roundMs * (i + 1)) / kinds.length,
           judge,
-          calm: () => this.#calm(),
+          inPeace: (work) => this.#settling(() => this.#calm().then(work)),
           circumstances: () => ({ touchLagMs: TOUCH_LAG_MS, disturbed: this.#disturbed }),
           next: (objects) => void stage.nextObjects.set(kind, objects),
           client: new RoamingClient(replicas),
