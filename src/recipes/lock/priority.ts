@@ -115,7 +115,9 @@ class Taking {
     for (let looks = 0; looks < LOOKS_MAX; looks += 1) {
       const agreed = await retrying(hardDeadline, async () => {
         const [, listing] = await Promise.all([zk.sync(this.#line), zk.list(this.#line)]);
-        if (listing !== undefined && readLineDirectory(listing.stat).byPriority) return this.#ownIn(listing);
+        const directory = listing && readLineDirectory(listing.stat);
+        if (directory !== undefined) this.#context.lines.noteOrder(this.#line, directory);
+        if (listing !== undefined && directory?.byPriority === true) return this.#ownIn(listing);
         await (listing === undefined ? this.#makeLine() : this.#writeOrder(listing));
         return undefined;
       });

@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import type { LeaseHandle } from '../../../support/http/client.js';
 import { nodePrefix } from '../../../../src/recipes/line/contender.js';
+import { ownDirectory } from '../../../../src/recipes/line/directory.js';
 import type { LeaseSession } from '../../../../src/zookeeper/lease-session.js';
 import type { Requester } from '../../../../src/time.js';
 import { eventually } from '../../../support/eventually.js';
@@ -67,8 +68,9 @@ async function standIn(
 }
 
 test('a place out of order that a repetition was told it holds is not taken from it', async () => {
-  await using replica = await startReplica();
-  await agree(replica);
+  await using pair = await startPair();
+  const replica = pair.a; // which has not read the order yet
+  await agree(pair.b);
   const lease = await leaseFor(replica);
   let repeated: { holdId: string } | undefined;
   let isDone = false;
@@ -91,16 +93,57 @@ test('a place out of order that a repetition was told it holds is not taken from
   expect((await replica.acquire(NAME, other, { priority: 10 })).body.code).toBe('lock-held');
 });
 
-test('who comes without a priority makes no place where it can see that', async () => {
+test('who comes without a priority makes no place at a replica that has read the order, and does not use the lock', async () => {
+  await using pair = await startPair();
+  const { a, b } = pair;
+  await agree(a);
+  const { control, freeLines, layout } = a.gateway.context;
+  const directory = layout.line('lock', 'default', NAME);
+  const lease = await leaseFor(a);
+  const places = async (): Promise<number> => (await control.exists(directory))!.cversion;
+  const refused = async (replica: Replica, body?: Record<string, unknown>): Promise<void> => {
+    expect((await replica.acquire(NAME, lease, body)).body.code).toBe('conflict');
+  };
+  const before = await places();
+  for (const body of [{}, WAIT, { keepPlace: true }]) await refused(a, body);
+  freeLines.take(directory);
+  for (const body of [{}, WAIT]) await refused(a, body);
+  expect(await places()).toBe(before);
+  // At a replica that knows nothing of the lock it makes one, which leaves again, but once.
+  await refused(b, WAIT);
+  const once = await places();
+  expect(once).toBe(before + 2);
+  await refused(b, WAIT);
+  expect(await places()).toBe(once);
+});
+
+test('a replica where somebody waits by priority knows the order', async () => {
+  await using pair = await startPair();
+  const { a, b } = pair;
+  const [holder, waits, plain] = [await leaseFor(a), await leaseFor(b), await leaseFor(b)];
+  await a.hold(NAME, holder, { priority: 0 });
+  expect((await b.acquire(NAME, waits, { priority: 1, keepPlace: true })).status).toBe(202);
+  const { control, layout } = a.gateway.context;
+  const directory = layout.line('lock', 'default', NAME);
+  const { cversion } = (await control.exists(directory))!;
+  expect((await b.acquire(NAME, plain, WAIT)).body.code).toBe('conflict');
+  expect((await control.exists(directory))!.cversion).toBe(cversion);
+});
+
+test('once a lock is taken in order of arrival again, nothing is looked at because of what it was', async () => {
   await using replica = await startReplica();
   await agree(replica);
   const { control, layout } = replica.gateway.context;
-  const made = async (): Promise<number> => (await control.exists(layout.line('lock', 'default', NAME)))!.cversion;
-  const before = await made();
+  await control.setData(layout.line('lock', 'default', NAME), ownDirectory(false));
   const lease = await leaseFor(replica);
-  replica.gateway.context.freeLines.take(layout.line('lock', 'default', NAME));
-  expect((await replica.acquire(NAME, lease)).body.code).toBe('conflict');
-  expect(await made()).toBe(before);
+  const listings = (): Promise<number> => replica.metric('postern_line_listings_total', { kind: 'lock' });
+  await replica.hold(NAME, lease, WAIT);
+  const before = await listings();
+  for (let i = 0; i < 3; i += 1) {
+    await replica.release(NAME, lease);
+    await replica.hold(NAME, lease, WAIT);
+  }
+  expect(await listings()).toBe(before);
 });
 
 describe('a client that goes as its turn is taken', () => {
