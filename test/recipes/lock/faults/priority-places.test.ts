@@ -1,7 +1,7 @@
 /** Locks by priority: what becomes of places that are left, taken over, or released as their turn comes (C94). */
 import { describe, expect, test } from 'vitest';
 import type { LeaseHandle } from '../../../support/http/client.js';
-import { nodePrefix } from '../../../../src/recipes/line/contender.js';
+import { decodeRecord, nodePrefix, type ContenderRecord } from '../../../../src/recipes/line/contender.js';
 import { ownDirectory } from '../../../../src/recipes/line/directory.js';
 import type { LeaseSession } from '../../../../src/zookeeper/lease-session.js';
 import type { Requester } from '../../../../src/time.js';
@@ -43,11 +43,13 @@ async function agree(replica: Replica): Promise<void> {
   await replica.release(NAME, lease);
 }
 
-/** How many stand in the room. */
-async function inRoom({ gateway: { context } }: Replica): Promise<number> {
+/** Those who stand in the room, as their attempts left them. */
+async function inRoom({ gateway: { context } }: Replica): Promise<ContenderRecord[]> {
   const path = context.layout.line('lock-room', 'default', NAME);
   await context.control.sync(path);
-  return (await context.control.until(performance.now() + scaled(10_000)).children(path)).length;
+  const zk = context.control.until(performance.now() + scaled(10_000));
+  const nodes = await Promise.all((await zk.children(path)).map((name) => zk.find(`${path}/${name}`)));
+  return nodes.flatMap((node) => (node === undefined ? [] : (decodeRecord(node.data) ?? [])));
 }
 
 /** As an attempt leaves it that is killed after it has made its place, or had its turn; nobody waits in it any more. */
@@ -191,9 +193,9 @@ describe('a release by requestId', () => {
     const lease = await leaseFor(a);
     await a.hold(NAME, lease, { priority: 1 });
     await standIn('lock-room', a, lease);
-    expect(await inRoom(a)).toBe(1);
+    expect(await inRoom(a)).toHaveLength(1);
     expect((await b.release(NAME, lease)).status).toBe(204);
-    expect(await inRoom(a)).toBe(0);
+    expect(await inRoom(a)).toHaveLength(0);
     expect(await a.showLock(NAME)).toMatchObject({ holders: [], waiterCount: 0 });
   });
 
@@ -236,7 +238,7 @@ describe('places that nobody asks for any more', () => {
       for (let i = 0; i < 12; i += 1) await standIn('lock-room', replica, left, { requestId: `${i}`, priority: 10 });
       await replica.release(NAME, holder);
       expect((await waiting).status).toBe(200);
-      expect(await inRoom(replica)).toBe(0);
+      expect(await inRoom(replica)).toHaveLength(0);
     },
     scaled(60_000),
   );
@@ -250,10 +252,10 @@ describe('places that nobody asks for any more', () => {
     await standIn('lock-room', replica, left, { priority: 10 });
     const refused = await replica.acquire(NAME, lease, { priority: 9 });
     expect([refused.status, refused.body.code]).toEqual([409, 'lock-held']);
-    expect(await inRoom(replica)).toBe(1);
+    expect(await inRoom(replica)).toHaveLength(1);
     await replica.release(NAME, holder);
     expect(await replica.hold(NAME, lease, { priority: 9 })).toMatchObject({ alreadyHeld: false });
-    expect(await inRoom(replica)).toBe(0);
+    expect(await inRoom(replica)).toHaveLength(0);
   });
 
   test('are passed in the line by one that does not wait', async () => {
@@ -294,6 +296,36 @@ test('a request that does not wait is told of the hold that another attempt is g
   expect((await waits[1]).status).toBe(200);
 });
 
+test('a request that was repeated elsewhere does not take the place back whose turn the later one has had', async () => {
+  await using pair = await startPair();
+  const { a, b } = pair;
+  const [holder, lease] = [await leaseFor(a), await leaseFor(a)];
+  const held = await a.hold(NAME, holder, { priority: 0 });
+  const asked = { ...WAIT, priority: 1 };
+  const first = a.acquire(NAME, lease, asked);
+  await a.untilWaiting(NAME, 1);
+  const [before] = await inRoom(a);
+  const later = b.acquire(NAME, lease, asked);
+  await eventually('the later one has the place', async () => (await inRoom(a))[0]?.attempt !== before!.attempt);
+  let isDone = false;
+  onSessions(a, (session) => {
+    const list = session.getChildren.bind(session);
+    session.getChildren = async (path, deadline) => {
+      if (path.endsWith(`/lock-rooms/${NAME}`) && !isDone) {
+        isDone = true;
+        await later;
+      }
+      return list(path, deadline);
+    };
+  });
+  await b.release(NAME, holder, { holdId: held.holdId });
+  const { status, body } = await later;
+  expect(status).toBe(200);
+  const refused = await first;
+  expect([refused.status, refused.body]).toMatchObject([409, { code: 'conflict' }]);
+  expect((await b.showLock(NAME)).holders).toMatchObject([{ holdId: body.holdId }]);
+});
+
 test('who is refused at its turn, because the order was written over, leaves nothing in the room', async () => {
   await using replica = await startReplica();
   const [holder, lease] = [await leaseFor(replica), await leaseFor(replica)];
@@ -305,7 +337,7 @@ test('who is refused at its turn, because the order was written over, leaves not
   await replica.release(NAME, holder);
   const refused = await waiting;
   expect([refused.status, refused.body]).toMatchObject([409, { code: 'conflict' }]);
-  expect(await inRoom(replica)).toBe(0);
+  expect(await inRoom(replica)).toHaveLength(0);
 });
 
 test('a lease that is looked at as its turn comes is shown with what it is granted', async () => {
