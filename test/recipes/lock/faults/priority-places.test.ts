@@ -4,33 +4,16 @@ import type { LeaseHandle } from '../../../support/http/client.js';
 import { decodeRecord, nodePrefix, type ContenderRecord } from '../../../../src/recipes/line/contender.js';
 import { ownDirectory } from '../../../../src/recipes/line/directory.js';
 import type { LeaseSession } from '../../../../src/zookeeper/lease-session.js';
-import type { Requester } from '../../../../src/time.js';
 import { eventually } from '../../../support/eventually.js';
 import { onSessions } from '../../../support/lease-work.js';
 import { leaseBehind, Witness } from '../../../support/scene.js';
 import { startPair, startReplica, type Replica } from '../../../support/start-gateway.js';
 import { freshRoot } from '../../../support/start-zookeeper.js';
 import { scaled } from '../../../support/timing.js';
+import { atTurn } from './at-turn.js';
 
 const NAME = 'places';
 const WAIT = { waitMs: 50_000 };
-
-/** Lets `meanwhile` happen once, before or after the transaction of a turn. */
-function atTurn(replica: Replica, when: 'before' | 'after', meanwhile: (requester?: Requester) => unknown): void {
-  let isDone = false;
-  onSessions(replica, (session, requester) => {
-    const multi = session.multi.bind(session);
-    session.multi = async (items, until) => {
-      const isTurn = items.some(({ type, path }) => type === 'setData' && path.includes('/lock-rooms/'));
-      const isNow = isTurn && !isDone;
-      isDone ||= isNow;
-      if (isNow && when === 'before') await meanwhile(requester);
-      const done = await multi(items, until);
-      if (isNow && when === 'after') await meanwhile(requester);
-      return done;
-    };
-  });
-}
 
 function leaseFor(replica: Replica): Promise<LeaseHandle> {
   return replica.createLease({ ttlMs: 20_000 });
@@ -155,9 +138,11 @@ describe('a client that goes as its turn is taken', () => {
     await using witness = await Witness.start(root);
     const lease = await leaseFor(replica);
     const gone = new AbortController();
-    atTurn(replica, 'after', async (requester) => {
-      gone.abort();
-      await eventually('the replica has noticed', () => requester!.gone);
+    atTurn(replica, {
+      after: async (requester) => {
+        gone.abort();
+        await eventually('the replica has noticed', () => requester!.gone);
+      },
     });
     const cut = replica.acquire(NAME, lease, { ...WAIT, keepPlace, priority: 1 }, { signal: gone.signal });
     await expect(cut).rejects.toThrow();
