@@ -42,7 +42,7 @@ export async function removeAbandoned(
 ): Promise<number> {
   const unattended = blockers.filter(({ name }) => !line.waiters.has(name)).slice(0, LOOKED_AT);
   const looks = unattended.map(({ name }) => overdueBy(context, `${line.path}/${name}`, deadline));
-  const overdue = (await Promise.all(looks)).filter((place) => place !== undefined).map(({ ms }) => ms);
+  const overdue = (await Promise.all(looks)).filter(isOverdue).map(({ ms }) => ms);
   if (overdue.length === 0) return ABANDONED_CHECK_MS;
   const longest = Math.max(...overdue);
   if (longest < 0) return Math.min(ABANDONED_CHECK_MS, Math.max(CHECK_MIN_MS, -longest));
@@ -60,7 +60,7 @@ export async function removeAbandoned(
   return ABANDONED_CHECK_MS;
 }
 
-/** Removes `head`, which the line must admit, if it is abandoned. @returns whether it is gone */
+/** Removes `head`, which the line must admit, if it is abandoned. @returns whether it is gone, by whomever */
 export async function removeIfAbandoned(
   context: AbandonedContext,
   directory: string,
@@ -68,7 +68,13 @@ export async function removeIfAbandoned(
   deadline: number,
 ): Promise<boolean> {
   const path = `${directory}/${head.name}`;
-  const overdue = await overdueBy(context, path, deadline);
+  let overdue = await overdueBy(context, path, deadline);
+  // A server that lags behind may not have heard of it yet.
+  if (overdue === 'gone') {
+    await context.control.sync(path, deadline);
+    overdue = await overdueBy(context, path, deadline);
+  }
+  if (overdue === 'gone') return true;
   if (overdue === undefined || overdue.ms < 0) return false;
   try {
     await deleteContender(context.control.until(deadline), path, overdue.version, overdue.downgradable);
@@ -80,19 +86,28 @@ export async function removeIfAbandoned(
   }
 }
 
-/**
- * How long a place is past its time (negative: how long it still has); undefined for holders, foreign nodes and nodes
- * that are gone.
- */
+/** How long it is past its time (negative: how long it still has). */
+interface Overdue {
+  ms: number;
+  version: number;
+  downgradable?: boolean | undefined;
+}
+
+/** @returns undefined for holders and foreign nodes; `gone`: the server at hand shows no such place */
 async function overdueBy(
   { control, zooKeeperClock: clock }: AbandonedContext,
   path: string,
   deadline: number,
-): Promise<{ ms: number; version: number; downgradable?: boolean | undefined } | undefined> {
+): Promise<Overdue | 'gone' | undefined> {
   if (!clock.known) return undefined;
   const node = await unless(control.getData(path, deadline), 'NO_NODE');
-  const record = node === undefined ? undefined : decodeRecord(node.data);
-  if (node === undefined || record?.state !== 'waiting' || record.waitUntil === undefined) return undefined;
+  if (node === undefined) return 'gone';
+  const record = decodeRecord(node.data);
+  if (record?.state !== 'waiting' || record.waitUntil === undefined) return undefined;
   const ms = clock.now() - (record.waitUntil + ABANDONED_GRACE_MS);
   return { ms, version: node.stat.version, downgradable: record.downgradable };
+}
+
+function isOverdue(look: Overdue | 'gone' | undefined): look is Overdue {
+  return look !== undefined && look !== 'gone';
 }

@@ -19,6 +19,7 @@
  */
 import type { ROOM } from '../../leases/layout.js';
 import type { Metrics, Kind } from '../../metrics/metrics.js';
+import { LruMap } from '../../lru-map.js';
 import type { ControlSession } from '../../zookeeper/control-session.js';
 import { byDeadline } from '../../zookeeper/by-deadline.js';
 import { isReason } from '../../zookeeper/errors.js';
@@ -291,9 +292,12 @@ function lacksSome(now: readonly Contender[], before: readonly Contender[]): boo
   return before.some(({ name }) => !names.has(name));
 }
 
+const ORDERS_MAX = 20_000;
+
 /** The lines in use, by path. */
 export class Lines {
   readonly #lines = new Map<string, Line>();
+  readonly #byPriority = new LruMap<string, true>(ORDERS_MAX);
   readonly #control: ControlSession;
   readonly #metrics: Metrics;
 
@@ -322,6 +326,19 @@ export class Lines {
 
   leave(line: Line): void {
     line.users -= 1;
-    if (line.users === 0) this.#lines.delete(line.path);
+    if (line.users > 0) return;
+    this.#lines.delete(line.path);
+    if (line.directory !== undefined) this.noteOrder(line.path, line.directory);
+  }
+
+  /** Remembers in which order the lock at `path` is taken, beyond the use of its line. */
+  noteOrder(path: string, { byPriority }: LineDirectory): void {
+    if (byPriority) this.#byPriority.set(path, true);
+    else this.#byPriority.delete(path);
+  }
+
+  /** Whether it was taken by priority when this replica read that last: says no more than what to look at first. */
+  wasByPriority(path: string): boolean {
+    return this.#byPriority.get(path) === true;
   }
 }

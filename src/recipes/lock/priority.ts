@@ -16,6 +16,7 @@
  *
  *   room is listed, then the line ─▶ I am not the first, or somebody stands in the line ─▶ not-yet
  *             │                   └─ my place stands in the line: an earlier try was done ─▶ written
+ *             │                           └─ a later attempt had taken it over in the room ─▶ superseded
  *             ▼
  *        transaction ──done──▶ written
  *             └─ the room's version: somebody else had a turn ─▶ list again
@@ -115,7 +116,9 @@ class Taking {
     for (let looks = 0; looks < LOOKS_MAX; looks += 1) {
       const agreed = await retrying(hardDeadline, async () => {
         const [, listing] = await Promise.all([zk.sync(this.#line), zk.list(this.#line)]);
-        if (listing !== undefined && readLineDirectory(listing.stat).byPriority) return this.#ownIn(listing);
+        const directory = listing && readLineDirectory(listing.stat);
+        if (directory !== undefined) this.#context.lines.noteOrder(this.#line, directory);
+        if (listing !== undefined && directory?.byPriority === true) return this.#ownIn(listing);
         await (listing === undefined ? this.#makeLine() : this.#writeOrder(listing));
         return undefined;
       });
@@ -176,7 +179,8 @@ class Taking {
     const zk = session.until(deadline);
     for (let looks = 0; looks < LOOKS_MAX; looks += 1) {
       const [, inRoom, inLine] = await Promise.all([zk.sync(this.#room), zk.list(this.#room), zk.list(this.#line)]);
-      if (inLine !== undefined && this.#ownIn(inLine)) return this.#leaveRoom(place, room, deadline);
+      if (inLine !== undefined && this.#ownIn(inLine))
+        return this.#hadTurn(session, { place, line: room, deadline }, inLine);
       const waiting = sortLine(inRoom?.children ?? []);
       if (inRoom === undefined || !waiting.some(({ name }) => name === place.name)) return 'lost';
       if (waiting[0]?.name !== place.name) return 'not-yet';
@@ -192,6 +196,25 @@ class Taking {
       if (done !== undefined) return done;
     }
     return 'not-yet';
+  }
+
+  /**
+   * A place of this request stands in the line: its own, whose turn's reply was lost; one of an earlier attempt, which
+   * this one takes over; or that of a later one, which had taken over its place in the room.
+   */
+  async #hadTurn(
+    session: LeaseSession,
+    { place, line: room, deadline }: Pick<Turn, 'place' | 'line' | 'deadline'>,
+    { children }: Listing,
+  ): Promise<Written> {
+    const zk = session.until(deadline);
+    // Listed behind the line: while it stands there, no later one has had a turn with it.
+    if (!(await zk.children(this.#room)).includes(place.name)) {
+      const own = children.find((name) => isNamed(name, this.#guid)) as string;
+      const node = await zk.find(`${this.#line}/${own}`);
+      if (node !== undefined && decodeRecord(node.data)?.attempt !== place.record.attempt) return 'superseded';
+    }
+    return this.#leaveRoom(place, room, deadline);
   }
 
   /** Somebody has written over the order, or forgotten it. Where it cannot be agreed on, nobody waits behind this. */

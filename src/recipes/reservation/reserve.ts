@@ -32,6 +32,7 @@ import { AGAIN, persisting, retrying } from '../../zookeeper/retrying.js';
 import type { Coordination } from '../coordination.js';
 import type { Granted, NotGranted } from '../line/acquire.js';
 import { decodeHoldId, decodeRecord, holdNodeName, newAttempt, type Hold } from '../line/contender.js';
+import { leavesNothing } from '../line/join/join.js';
 import { acquireLine } from '../line/request.js';
 import type { ReservationBounds } from './bounds.js';
 import { freeAt, freeIfDue } from './free.js';
@@ -135,8 +136,9 @@ class Reserving {
       } catch (error) {
         const { namespace, hardDeadline, isAnonymous, keepPlace } = this.#request;
         if (!(error instanceof LeaseExpiredError)) {
-          // Nobody will ever come back for it, or nobody asked that it be kept.
-          if (isAnonymous || (error instanceof ClientGoneError && !keepPlace)) this.#forget(wanted);
+          // Nobody will ever come back for it, nobody asked that it be kept, or there is no place to come back to.
+          if (isAnonymous || (error instanceof ClientGoneError && !keepPlace) || leavesNothing(error))
+            this.#forget(wanted);
           throw error;
         }
         // The place went with it; what is left of it is removed, and the request lines up anew while it has time.

@@ -13,7 +13,8 @@
  * 3. After a lost connection: attach, raise the fence of the lease (protocol C46), list, and create only if there is
  *    nothing under my guid.
  * 4. With `waitMs: 0` the line is looked at first, and nothing is created when somebody stands in it; except where this
- *    replica saw the lock become free, and nobody else has been seen since.
+ *    replica saw the lock become free, and nobody else has been seen since. It is looked at first also where this
+ *    replica has read that the lock is taken by priority, and the request has none: a place would be a use of the lock.
  *
  * A contender with a lock-delay is always created as `waiting`, and so is everybody where a delay may be running: their
  * grants are transactions (`grant.ts`).
@@ -65,7 +66,7 @@ export async function join(context: Coordination, line: Line, request: JoinReque
     const told = request.lockDelayMs > 0 ? tellOfDelays(context, session.until(hardDeadline), lease) : undefined;
     told?.catch(() => undefined); // awaited below; here the other requests may fail first
     const free = isKnownFree(joining);
-    for (let look = attempt > 0 || (onlyIfFree(request) && !free); ; look = true) {
+    for (let look = attempt > 0 || (onlyIfFree(request) && !free) || mayBeOutOfOrder(joining); ; look = true) {
       const looks =
         look || request.hasTurn === true || (request.permits !== undefined && !(await joining.terms.agree()));
       let joined: Joined | LookAgain;
@@ -116,9 +117,18 @@ export function leavesNothing(error: unknown): boolean {
 }
 
 /** Whether the lock is taken by priority, and the request has come without one. What is held stays held. */
-function isOutOfOrder({ line, request }: Joining): boolean {
-  if (line.kind !== 'lock' || line.rule.isRoom === true || request.hasTurn === true) return false;
-  return line.directory?.byPriority === true;
+function isOutOfOrder(joining: Joining): boolean {
+  return joining.line.directory?.byPriority === true && comesByArrival(joining);
+}
+
+/** As far as this replica knows. */
+function mayBeOutOfOrder(joining: Joining): boolean {
+  const { context, line } = joining;
+  return comesByArrival(joining) && (line.directory?.byPriority ?? context.lines.wasByPriority(line.path));
+}
+
+function comesByArrival({ line, request }: Joining): boolean {
+  return line.kind === 'lock' && line.rule.isRoom !== true && request.hasTurn !== true;
 }
 
 function outOfOrder({ name }: JoinRequest): StandingConflictError {

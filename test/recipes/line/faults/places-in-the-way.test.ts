@@ -133,3 +133,21 @@ describe('a requestId that is used again in another mode', () => {
     });
   }
 });
+
+test.each([{}, { priority: 1 }])(
+  'who goes while it is looked whether its place is abandoned is in nobody’s way: %o',
+  async (asked) => {
+    await using pair = await startPair();
+    const [holder, hasty] = (await leases(pair, 2)) as [LeaseHandle, LeaseHandle];
+    await pair.b.hold('left', holder, asked);
+    const { control } = pair.a.gateway.context;
+    const read = control.getData.bind(control);
+    let looks = 0;
+    control.getData = async (path, ...rest) => {
+      if (path.includes('/locks/left/') && (looks += 1) === 1) await pair.b.release('left', holder);
+      return read(path, ...rest);
+    };
+    expect((await pair.a.acquire('left', hasty, asked)).status).toBe(200);
+    expect(looks).toBeGreaterThan(0);
+  },
+);

@@ -34,7 +34,7 @@ export class Acquire<S extends LineScene = LineScene> extends Command<S> {
 
   async act(scene: S): Promise<void> {
     const { model, words } = scene;
-    const { at, client, requestId, wish, waits, keepPlace } = this.given;
+    const { at, client, requestId, waits, keepPlace } = this.given;
     const mine = model.find(client, requestId);
     const body = this.body(scene);
     const send = (): Promise<Reply> => scene.acquire(at, client, { ...body, waitMs: 0, keepPlace });
@@ -44,7 +44,7 @@ export class Acquire<S extends LineScene = LineScene> extends Command<S> {
       const { holdId, fencingToken } = mine.hold;
       return expectReply(await send(), 200, { [words.alreadyHeld]: true, [words.holdId]: holdId, fencingToken });
     }
-    const free = mine === undefined ? model.isFree(wish) : model.admits(mine);
+    const free = this.isFree(scene, mine);
     if (waits && !free) return scene.wait(at, this.lineUp(scene, mine), keepPlace, body);
     const head = model.places[0];
     const reply = await send();
@@ -64,6 +64,11 @@ export class Acquire<S extends LineScene = LineScene> extends Command<S> {
     if (mine === undefined && told?.leaseId !== scene.lease(head?.client as number).leaseId)
       throw new Error(`the head of the line is not who is named as the holder, or as the next: ${inWords(reply)}`);
     if (mine !== undefined) scene.leave(mine);
+  }
+
+  /** Whether it is granted at once. */
+  protected isFree({ model }: S, mine: Place | undefined): boolean {
+    return mine === undefined ? model.isFree(this.given.wish) : model.admits(mine);
   }
 
   /** Whether who is first in line is named as the holder. */
@@ -129,8 +134,8 @@ export class AcquireAgain<S extends LineScene = LineScene> extends Command<S> {
   act(scene: S): Promise<void> {
     const { choice, ...given } = this.given;
     const { places } = scene.model;
-    const { client, requestId, mode, count } = places[choice % places.length] as Place;
-    return this.request({ ...given, client, requestId, wish: { mode, count } }).act(scene);
+    const { client, requestId, mode, count, priority } = places[choice % places.length] as Place;
+    return this.request({ ...given, client, requestId, wish: { mode, count, priority } }).act(scene);
   }
 
   toString(): string {

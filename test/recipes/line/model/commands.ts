@@ -17,6 +17,8 @@ import { Campaign, Speak, Transfer, VALUES } from '../../election/model/commands
 import type { ElectionScene } from '../../election/model/scene.js';
 import type { LineModel, Wish } from './model.js';
 import type { LineScene } from './scene.js';
+import { AcquireRanked, ComeAndGo } from '../../lock/model/commands.js';
+import type { PriorityScene } from '../../lock/model/scene.js';
 import { AcquirePermits, SetLimit } from '../../semaphore/model/commands.js';
 import type { SemaphoreScene } from '../../semaphore/model/scene.js';
 import type { At } from './site.js';
@@ -73,6 +75,24 @@ export function semaphoreSequences(scene: () => SemaphoreScene, options: Command
   const lining = [...liningUp(acquires), kept, kept, kept, again, again];
   const commands = [...lining, setting, setting, setting, breaking(scene), ...clients(scene)];
   return sequences(commands, scene, { ...options, maxCommands: 40 });
+}
+
+export function prioritySequences(scene: () => PriorityScene, options: CommandOptions): Sequences<PriorityScene> {
+  const priority = fc.constantFrom(0, 1, 2, 5, 10);
+  const ranked = priority.map((priority): Wish => ({ mode: 'exclusive', priority }));
+  const wish = fc.oneof(
+    { weight: 9, arbitrary: ranked },
+    { weight: 1, arbitrary: fc.constant<Wish>({ mode: 'exclusive' }) },
+  );
+  const keepPlace = fc.boolean();
+  const acquires = (waits: fc.Arbitrary<boolean>): fc.Arbitrary<Command<PriorityScene>> =>
+    requests(wish, waits, keepPlace).map((given) => new AcquireRanked(scene, given));
+  const again = repetitions(keepPlace).map(
+    (given) => new AcquireAgain(scene, given, (all) => new AcquireRanked(scene, all)),
+  );
+  const passing = fc.constantFrom(1, 1, 3, 10).map((hundreds) => new ComeAndGo(scene, hundreds));
+  const lining = [...liningUp(acquires), ...liningUp(acquires), again];
+  return sequences([...lining, passing, breaking(scene), ...clients(scene)], scene, { ...options, maxCommands: 40 });
 }
 
 export function electionSequences(scene: () => ElectionScene, options: CommandOptions): Sequences<ElectionScene> {

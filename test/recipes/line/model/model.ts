@@ -14,6 +14,8 @@ export interface Wish {
   mode: Mode;
   /** Of a semaphore: how many permits. */
   count?: number | undefined;
+  /** Of a lock: in which order it is asked for. */
+  priority?: number | undefined;
 }
 
 /** One who stands in line: a lease with one of its requestIds. */

@@ -26,6 +26,8 @@ const BEGIN_MS = TIMEOUT.timeout - scaled(60_000);
 
 export interface Subject<S extends LineScene> {
   kind: Kind;
+  /** Where several are of one kind. */
+  what?: string;
   /** @param number of the sequence */
   scene: (site: Site, name: string, number: number) => S;
   sequences: (scene: () => S, options: CommandOptions) => Sequences<S>;
@@ -33,9 +35,9 @@ export interface Subject<S extends LineScene> {
 
 /** Tests with and without replicas that are killed. */
 export function testAgainstModel<S extends LineScene>(subject: Subject<S>): void {
-  const { kind } = subject;
-  describe(`the line of ${kind}`, () => {
-    beforeAll(() => console.log(`${kind}: MODEL_SEED=${SEED}`));
+  const { kind, what = kind } = subject;
+  describe(`the line of ${what}`, () => {
+    beforeAll(() => console.log(`${what}: MODEL_SEED=${SEED}`));
     const done: string[] = [];
     afterAll(() => console.log(done.join('\n')));
 
@@ -48,14 +50,14 @@ export function testAgainstModel<S extends LineScene>(subject: Subject<S>): void
           runLane(subject, site, { runs: each, seed: SEED + i, crashes: false }, count),
         ),
       );
-      done.push(`${kind}: ${count.inWords()}`);
+      done.push(`${what}: ${count.inWords()}`);
     });
 
     test('does what the model does also when replicas are killed', TIMEOUT, async () => {
       await using site = await crashSite();
       const count = new Count();
       await runLane(subject, site, { runs: WITH_CRASHES, seed: SEED, crashes: true }, count);
-      done.push(`${kind}, with crashes: ${count.inWords()}`);
+      done.push(`${what}, with crashes: ${count.inWords()}`);
     });
   });
 }

@@ -1,6 +1,10 @@
 /** Where the clients of a sequence go: two replicas, and what a test can do to them or see behind their back. */
-import type { LineKind } from '../../../../src/leases/layout.js';
+import { ROOM, type LineKind } from '../../../../src/leases/layout.js';
 import { decodeRecord, sortLine } from '../../../../src/recipes/line/contender.js';
+import type { ControlSession } from '../../../../src/zookeeper/control-session.js';
+import { unless } from '../../../../src/zookeeper/errors.js';
+import type { MultiOperation } from '../../../../src/zookeeper/operations.js';
+import { formatSequence, nextSequence } from '../../../../src/zookeeper/paths.js';
 import type { Client } from '../../../support/http/client.js';
 import { expireSession, spawnReplica, startPair, startReplica, type Replica } from '../../../support/start-gateway.js';
 import { freshRoot } from '../../../support/start-zookeeper.js';
@@ -23,8 +27,10 @@ export interface Site extends AsyncDisposable {
   expire(leaseId: string): Promise<void>;
   /** Kills a replica and starts it again. */
   crash(at: At): Promise<void>;
-  /** In line order. */
+  /** In line order; behind the line of a lock whoever is in its room. */
   standing(kind: Kind, name: string): Promise<Standing[]>;
+  /** Takes numbers in the room of a lock, as so many do who come there and go, one after the other. */
+  comeAndGo(name: string, times: number): Promise<void>;
 }
 
 const LINE_KIND: Record<Kind, LineKind> = {
@@ -74,19 +80,45 @@ export async function crashSite(): Promise<Site> {
   }
 }
 
-function seenBy(replica: Replica): Pick<Site, 'expire' | 'standing'> {
+function seenBy(replica: Replica): Pick<Site, 'expire' | 'standing' | 'comeAndGo'> {
   const { control, layout } = replica.gateway.context;
+  const standingIn = async (directory: string): Promise<Standing[]> => {
+    const deadline = performance.now() + timing.eventuallyMs;
+    await control.sync(directory, deadline);
+    const { children } = await control.getChildren(directory, deadline).catch(() => ({ children: [] }));
+    const nodes = await Promise.all(
+      sortLine(children).map((each) => control.getData(`${directory}/${each.name}`, deadline).catch(() => undefined)),
+    );
+    return nodes.flatMap((node) => (node === undefined ? [] : (decodeRecord(node.data) ?? [])));
+  };
   return {
     expire: (leaseId) => expireSession(replica, leaseId),
     async standing(kind, name) {
-      const deadline = performance.now() + timing.eventuallyMs;
-      const directory = layout.line(LINE_KIND[kind], 'default', name);
-      await control.sync(directory, deadline);
-      const { children } = await control.getChildren(directory, deadline).catch(() => ({ children: [] }));
-      const nodes = await Promise.all(
-        sortLine(children).map((each) => control.getData(`${directory}/${each.name}`, deadline).catch(() => undefined)),
-      );
-      return nodes.flatMap((node) => (node === undefined ? [] : (decodeRecord(node.data) ?? [])));
+      // The room first: whoever goes from there into the line meanwhile is seen.
+      const inRoom = kind === 'locks' ? await standingIn(layout.line(ROOM, 'default', name)) : [];
+      return [...(await standingIn(layout.line(LINE_KIND[kind], 'default', name))), ...inRoom];
     },
+    comeAndGo: (name, times) => takeNumbers(control, layout.line(ROOM, 'default', name), times),
   };
+}
+
+/** In one transaction, so that nobody sees who took them. */
+async function takeNumbers(control: ControlSession, directory: string, count: number): Promise<void> {
+  const deadline = performance.now() + timing.eventuallyMs;
+  const numbers = Array.from({ length: count }, (_, i) => i);
+  const creates = numbers.map((): MultiOperation => ({
+    type: 'create',
+    path: `${directory}/passing-`,
+    mode: 'persistent-sequential',
+  }));
+  for (;;) {
+    await control.sync(directory, deadline);
+    const { stat } = await control.getChildren(directory, deadline);
+    const next = nextSequence(stat);
+    const deletes = numbers.map((i): MultiOperation => ({
+      type: 'delete',
+      path: `${directory}/passing-${formatSequence(next + i)}`,
+    }));
+    if ((await unless(control.multi([...creates, ...deletes], deadline), 'NO_NODE')) !== undefined) return;
+  }
 }

@@ -1,35 +1,19 @@
 /** Locks by priority: what becomes of places that are left, taken over, or released as their turn comes (C94). */
 import { describe, expect, test } from 'vitest';
 import type { LeaseHandle } from '../../../support/http/client.js';
-import { nodePrefix } from '../../../../src/recipes/line/contender.js';
+import { decodeRecord, nodePrefix, type ContenderRecord } from '../../../../src/recipes/line/contender.js';
+import { ownDirectory } from '../../../../src/recipes/line/directory.js';
 import type { LeaseSession } from '../../../../src/zookeeper/lease-session.js';
-import type { Requester } from '../../../../src/time.js';
 import { eventually } from '../../../support/eventually.js';
 import { onSessions } from '../../../support/lease-work.js';
 import { leaseBehind, Witness } from '../../../support/scene.js';
 import { startPair, startReplica, type Replica } from '../../../support/start-gateway.js';
 import { freshRoot } from '../../../support/start-zookeeper.js';
 import { scaled } from '../../../support/timing.js';
+import { atTurn } from './at-turn.js';
 
 const NAME = 'places';
 const WAIT = { waitMs: 50_000 };
-
-/** Lets `meanwhile` happen once, before or after the transaction of a turn. */
-function atTurn(replica: Replica, when: 'before' | 'after', meanwhile: (requester?: Requester) => unknown): void {
-  let isDone = false;
-  onSessions(replica, (session, requester) => {
-    const multi = session.multi.bind(session);
-    session.multi = async (items, until) => {
-      const isTurn = items.some(({ type, path }) => type === 'setData' && path.includes('/lock-rooms/'));
-      const isNow = isTurn && !isDone;
-      isDone ||= isNow;
-      if (isNow && when === 'before') await meanwhile(requester);
-      const done = await multi(items, until);
-      if (isNow && when === 'after') await meanwhile(requester);
-      return done;
-    };
-  });
-}
 
 function leaseFor(replica: Replica): Promise<LeaseHandle> {
   return replica.createLease({ ttlMs: 20_000 });
@@ -42,11 +26,13 @@ async function agree(replica: Replica): Promise<void> {
   await replica.release(NAME, lease);
 }
 
-/** How many stand in the room. */
-async function inRoom({ gateway: { context } }: Replica): Promise<number> {
+/** Those who stand in the room, as their attempts left them. */
+async function inRoom({ gateway: { context } }: Replica): Promise<ContenderRecord[]> {
   const path = context.layout.line('lock-room', 'default', NAME);
   await context.control.sync(path);
-  return (await context.control.until(performance.now() + scaled(10_000)).children(path)).length;
+  const zk = context.control.until(performance.now() + scaled(10_000));
+  const nodes = await Promise.all((await zk.children(path)).map((name) => zk.find(`${path}/${name}`)));
+  return nodes.flatMap((node) => (node === undefined ? [] : (decodeRecord(node.data) ?? [])));
 }
 
 /** As an attempt leaves it that is killed after it has made its place, or had its turn; nobody waits in it any more. */
@@ -67,8 +53,9 @@ async function standIn(
 }
 
 test('a place out of order that a repetition was told it holds is not taken from it', async () => {
-  await using replica = await startReplica();
-  await agree(replica);
+  await using pair = await startPair();
+  const replica = pair.a; // which has not read the order yet
+  await agree(pair.b);
   const lease = await leaseFor(replica);
   let repeated: { holdId: string } | undefined;
   let isDone = false;
@@ -91,16 +78,57 @@ test('a place out of order that a repetition was told it holds is not taken from
   expect((await replica.acquire(NAME, other, { priority: 10 })).body.code).toBe('lock-held');
 });
 
-test('who comes without a priority makes no place where it can see that', async () => {
+test('who comes without a priority makes no place at a replica that has read the order, and does not use the lock', async () => {
+  await using pair = await startPair();
+  const { a, b } = pair;
+  await agree(a);
+  const { control, freeLines, layout } = a.gateway.context;
+  const directory = layout.line('lock', 'default', NAME);
+  const lease = await leaseFor(a);
+  const places = async (): Promise<number> => (await control.exists(directory))!.cversion;
+  const refused = async (replica: Replica, body?: Record<string, unknown>): Promise<void> => {
+    expect((await replica.acquire(NAME, lease, body)).body.code).toBe('conflict');
+  };
+  const before = await places();
+  for (const body of [{}, WAIT, { keepPlace: true }]) await refused(a, body);
+  freeLines.take(directory);
+  for (const body of [{}, WAIT]) await refused(a, body);
+  expect(await places()).toBe(before);
+  // At a replica that knows nothing of the lock it makes one, which leaves again, but once.
+  await refused(b, WAIT);
+  const once = await places();
+  expect(once).toBe(before + 2);
+  await refused(b, WAIT);
+  expect(await places()).toBe(once);
+});
+
+test('a replica where somebody waits by priority knows the order', async () => {
+  await using pair = await startPair();
+  const { a, b } = pair;
+  const [holder, waits, plain] = [await leaseFor(a), await leaseFor(b), await leaseFor(b)];
+  await a.hold(NAME, holder, { priority: 0 });
+  expect((await b.acquire(NAME, waits, { priority: 1, keepPlace: true })).status).toBe(202);
+  const { control, layout } = a.gateway.context;
+  const directory = layout.line('lock', 'default', NAME);
+  const { cversion } = (await control.exists(directory))!;
+  expect((await b.acquire(NAME, plain, WAIT)).body.code).toBe('conflict');
+  expect((await control.exists(directory))!.cversion).toBe(cversion);
+});
+
+test('once a lock is taken in order of arrival again, nothing is looked at because of what it was', async () => {
   await using replica = await startReplica();
   await agree(replica);
   const { control, layout } = replica.gateway.context;
-  const made = async (): Promise<number> => (await control.exists(layout.line('lock', 'default', NAME)))!.cversion;
-  const before = await made();
+  await control.setData(layout.line('lock', 'default', NAME), ownDirectory(false));
   const lease = await leaseFor(replica);
-  replica.gateway.context.freeLines.take(layout.line('lock', 'default', NAME));
-  expect((await replica.acquire(NAME, lease)).body.code).toBe('conflict');
-  expect(await made()).toBe(before);
+  const listings = (): Promise<number> => replica.metric('postern_line_listings_total', { kind: 'lock' });
+  await replica.hold(NAME, lease, WAIT);
+  const before = await listings();
+  for (let i = 0; i < 3; i += 1) {
+    await replica.release(NAME, lease);
+    await replica.hold(NAME, lease, WAIT);
+  }
+  expect(await listings()).toBe(before);
 });
 
 describe('a client that goes as its turn is taken', () => {
@@ -110,9 +138,11 @@ describe('a client that goes as its turn is taken', () => {
     await using witness = await Witness.start(root);
     const lease = await leaseFor(replica);
     const gone = new AbortController();
-    atTurn(replica, 'after', async (requester) => {
-      gone.abort();
-      await eventually('the replica has noticed', () => requester!.gone);
+    atTurn(replica, {
+      after: async (requester) => {
+        gone.abort();
+        await eventually('the replica has noticed', () => requester!.gone);
+      },
     });
     const cut = replica.acquire(NAME, lease, { ...WAIT, keepPlace, priority: 1 }, { signal: gone.signal });
     await expect(cut).rejects.toThrow();
@@ -148,9 +178,9 @@ describe('a release by requestId', () => {
     const lease = await leaseFor(a);
     await a.hold(NAME, lease, { priority: 1 });
     await standIn('lock-room', a, lease);
-    expect(await inRoom(a)).toBe(1);
+    expect(await inRoom(a)).toHaveLength(1);
     expect((await b.release(NAME, lease)).status).toBe(204);
-    expect(await inRoom(a)).toBe(0);
+    expect(await inRoom(a)).toHaveLength(0);
     expect(await a.showLock(NAME)).toMatchObject({ holders: [], waiterCount: 0 });
   });
 
@@ -193,7 +223,7 @@ describe('places that nobody asks for any more', () => {
       for (let i = 0; i < 12; i += 1) await standIn('lock-room', replica, left, { requestId: `${i}`, priority: 10 });
       await replica.release(NAME, holder);
       expect((await waiting).status).toBe(200);
-      expect(await inRoom(replica)).toBe(0);
+      expect(await inRoom(replica)).toHaveLength(0);
     },
     scaled(60_000),
   );
@@ -207,10 +237,10 @@ describe('places that nobody asks for any more', () => {
     await standIn('lock-room', replica, left, { priority: 10 });
     const refused = await replica.acquire(NAME, lease, { priority: 9 });
     expect([refused.status, refused.body.code]).toEqual([409, 'lock-held']);
-    expect(await inRoom(replica)).toBe(1);
+    expect(await inRoom(replica)).toHaveLength(1);
     await replica.release(NAME, holder);
     expect(await replica.hold(NAME, lease, { priority: 9 })).toMatchObject({ alreadyHeld: false });
-    expect(await inRoom(replica)).toBe(0);
+    expect(await inRoom(replica)).toHaveLength(0);
   });
 
   test('are passed in the line by one that does not wait', async () => {
@@ -251,6 +281,36 @@ test('a request that does not wait is told of the hold that another attempt is g
   expect((await waits[1]).status).toBe(200);
 });
 
+test('a request that was repeated elsewhere does not take the place back whose turn the later one has had', async () => {
+  await using pair = await startPair();
+  const { a, b } = pair;
+  const [holder, lease] = [await leaseFor(a), await leaseFor(a)];
+  const held = await a.hold(NAME, holder, { priority: 0 });
+  const asked = { ...WAIT, priority: 1 };
+  const first = a.acquire(NAME, lease, asked);
+  await a.untilWaiting(NAME, 1);
+  const [before] = await inRoom(a);
+  const later = b.acquire(NAME, lease, asked);
+  await eventually('the later one has the place', async () => (await inRoom(a))[0]?.attempt !== before!.attempt);
+  let isDone = false;
+  onSessions(a, (session) => {
+    const list = session.getChildren.bind(session);
+    session.getChildren = async (path, deadline) => {
+      if (path.endsWith(`/lock-rooms/${NAME}`) && !isDone) {
+        isDone = true;
+        await later;
+      }
+      return list(path, deadline);
+    };
+  });
+  await b.release(NAME, holder, { holdId: held.holdId });
+  const { status, body } = await later;
+  expect(status).toBe(200);
+  const refused = await first;
+  expect([refused.status, refused.body]).toMatchObject([409, { code: 'conflict' }]);
+  expect((await b.showLock(NAME)).holders).toMatchObject([{ holdId: body.holdId }]);
+});
+
 test('who is refused at its turn, because the order was written over, leaves nothing in the room', async () => {
   await using replica = await startReplica();
   const [holder, lease] = [await leaseFor(replica), await leaseFor(replica)];
@@ -262,7 +322,7 @@ test('who is refused at its turn, because the order was written over, leaves not
   await replica.release(NAME, holder);
   const refused = await waiting;
   expect([refused.status, refused.body]).toMatchObject([409, { code: 'conflict' }]);
-  expect(await inRoom(replica)).toBe(0);
+  expect(await inRoom(replica)).toHaveLength(0);
 });
 
 test('a lease that is looked at as its turn comes is shown with what it is granted', async () => {

@@ -4,38 +4,14 @@ import type { LeaseHandle } from '../../../support/http/client.js';
 import { sortLine } from '../../../../src/recipes/line/contender.js';
 import { OPCODE } from '../../../../src/zookeeper/operations.js';
 import { eventually } from '../../../support/eventually.js';
-import { onSessions } from '../../../support/lease-work.js';
 import { seededRandom, startCuttable } from '../../../support/scene.js';
 import { spawnReplica, startPair, startReplica, type Replica } from '../../../support/start-gateway.js';
 import { freshRoot } from '../../../support/start-zookeeper.js';
 import { scaled } from '../../../support/timing.js';
+import { atTurn } from './at-turn.js';
 
 const NAME = 'turns';
 const WAIT = { waitMs: 50_000 };
-
-interface Meanwhile {
-  /** When the replica is about to take a turn: it has listed room and line. */
-  before?: () => unknown;
-  /** When it has taken one, and has not been granted yet. */
-  after?: (isGone: () => boolean) => unknown;
-}
-
-/** Lets something happen once. */
-function atTurn(replica: Replica, { before, after }: Meanwhile): void {
-  let isDone = false;
-  onSessions(replica, (session, requester) => {
-    const multi = session.multi.bind(session);
-    session.multi = async (items, until) => {
-      const isTurn = items.some(({ type, path }) => type === 'setData' && path.includes('/lock-rooms/'));
-      if (!isTurn || isDone) return multi(items, until);
-      isDone = true;
-      await before?.();
-      const results = await multi(items, until);
-      await after?.(() => requester?.gone === true);
-      return results;
-    };
-  });
-}
 
 /** How many stand in the line, and in the room. */
 async function standing({ gateway: { context } }: Replica): Promise<[inLine: number, inRoom: number]> {
@@ -214,9 +190,9 @@ test('a client that goes away between its turn and its grant leaves nothing in t
   const client = new AbortController();
   let hasGone = false;
   atTurn(a, {
-    after: async (isGone) => {
+    after: async (requester) => {
       client.abort();
-      await eventually('the replica knows', isGone);
+      await eventually('the replica knows', () => requester!.gone);
       hasGone = true;
     },
   });

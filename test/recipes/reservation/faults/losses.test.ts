@@ -4,6 +4,7 @@ import { ClientGoneError } from '../../../../src/errors.js';
 import { freeIfDue } from '../../../../src/recipes/reservation/free.js';
 import { reserve, type Reserved } from '../../../../src/recipes/reservation/reserve.js';
 import { REVOKE_MESSAGE } from '../../../../src/recipes/line/contender.js';
+import { ownDirectory } from '../../../../src/recipes/line/directory.js';
 import { callerUntil, type Caller } from '../../../../src/time.js';
 import { OPCODE, type MultiOperation } from '../../../../src/zookeeper/operations.js';
 import { eventually, throughout } from '../../../support/eventually.js';
@@ -50,6 +51,19 @@ async function endWaitingLease(replica: Replica): Promise<void> {
   const lease = await leases.openStored(record?.token as string, soon());
   if (lease === undefined) throw new Error('the lease does not open');
   await leases.end(lease, soon());
+}
+
+/** What is to be given up waits until the returned function is called, which resolves when it is done. */
+function holdBack({ gateway }: Replica): () => Promise<void> {
+  const { cleanup } = gateway.context;
+  const persist = cleanup.persist.bind(cleanup);
+  let goOn = (): void => undefined;
+  const asked = new Promise<void>((resolve) => (goOn = resolve));
+  cleanup.persist = (task) => persist(() => asked.then(task));
+  return async () => {
+    goOn();
+    await eventually('it is given up', () => cleanup.pending === 0);
+  };
 }
 
 describe('a lost answer', () => {
@@ -152,17 +166,31 @@ describe('while it waits', () => {
     await using witness = await Witness.start(pair.root);
     const [lease, requestId] = [await pair.a.createLease({ ttlMs: 20_000 }), newRequestId()];
     await pair.a.hold(NAME, lease);
-    const { cleanup } = pair.a.gateway.context;
-    const persist = cleanup.persist.bind(cleanup);
-    let goOn = (): void => undefined;
-    const linedUp = new Promise<void>((resolve) => (goOn = resolve));
-    cleanup.persist = (task) => persist(() => linedUp.then(task));
+    const goOn = holdBack(pair.a);
     expect((await tryToReserve(pair.a, NAME, { requestId })).status).toBe(409);
     const waiting = reserved(pair.b, NAME, { requestId, waitMs: 20_000 });
     await pair.b.untilWaiting(NAME, 1);
     const [, place] = await witness.line(NAME);
-    goOn();
-    await eventually('the first has given up', () => cleanup.pending === 0);
+    await goOn();
+    expect((await witness.line(NAME))[1]?.path).toBe(place?.path);
+    await pair.a.release(NAME, lease);
+    expect((await waiting).fencingToken).toBe(place?.stat.czxid);
+  });
+
+  test('a repeated request goes on when the first one, which was refused by the order of the lock, gives up (C56)', async () => {
+    await using pair = await startPair();
+    await using witness = await Witness.start(pair.root);
+    const [lease, requestId] = [await pair.a.createLease({ ttlMs: 20_000 }), newRequestId()];
+    await pair.a.hold(NAME, lease, { priority: 0 });
+    await pair.a.release(NAME, lease);
+    const goOn = holdBack(pair.a);
+    expect((await tryToReserve(pair.a, NAME, { requestId, waitMs: 1_000 })).body.code).toBe('conflict');
+    await witness.control.setData(witness.directory(NAME), ownDirectory(false));
+    await pair.b.hold(NAME, lease);
+    const waiting = reserved(pair.b, NAME, { requestId, waitMs: 20_000 });
+    await pair.b.untilWaiting(NAME, 1);
+    const [, place] = await witness.line(NAME);
+    await goOn();
     expect((await witness.line(NAME))[1]?.path).toBe(place?.path);
     await pair.a.release(NAME, lease);
     expect((await waiting).fencingToken).toBe(place?.stat.czxid);

@@ -256,6 +256,28 @@ describe('what is refused', () => {
     await reserved(bob, 'four', { forMs });
   });
 
+  test('a lock that is taken by priority, and a name too many: neither lease nor record is left', async () => {
+    await using pair = await startPair({ settings: { POSTERN_MAX_NAMES: '2' } });
+    await using witness = await Witness.start(pair.root);
+    const lease = await pair.a.createLease({ ttlMs: 20_000 });
+    await pair.a.hold('ranked', lease, { priority: 0 });
+    await giveBack(pair.b, 'plain', await reserved(pair.b, 'plain')); // the directories are there
+    const { cleanup } = pair.b.gateway.context;
+    for (const [name, code] of [
+      ['ranked', 'conflict'],
+      ['third', 'too-many-names'],
+    ] as const) {
+      const requestId = newRequestId();
+      for (const waitMs of [0, 1_000, 0])
+        expect((await tryToReserve(pair.b, name, { requestId, waitMs })).body).toMatchObject({ code });
+      await eventually('it has done all it had to', () => cleanup.pending === 0);
+      const { children } = await witness.control.getChildren(witness.layout.reservationsOf('default'));
+      expect(children).toEqual([]);
+      const { items } = (await pair.a.expect(200, 'GET', '/v1/leases')) as { items: { leaseId: string }[] };
+      expect(items.map(({ leaseId }) => leaseId)).toEqual([lease.leaseId]);
+    }
+  });
+
   test('values that break their rules', async () => {
     await using pair = await startPair();
     const bad = [
