@@ -53,11 +53,11 @@ export async function reasonsOf(replica: Replica): Promise<string[]> {
   return body.reasons;
 }
 
-/** The replica serves both, and both by this version of the map. */
-export async function untilInForce(replica: Replica, version: number): Promise<void> {
+/** The replica serves these ensembles, and all by this version of the map. */
+export async function untilInForce(replica: Replica, version: number, names = ['default', 'west']): Promise<void> {
   await eventually(`version ${version} is in force`, async () => {
     const text = (await replica.call('GET', '/metrics')).body as string;
-    return ['default', 'west'].every(
+    return names.every(
       (name) =>
         text.includes(`postern_ensemble_map_version{ensemble="${name}"} ${version}\n`) &&
         text.includes(`postern_ensemble_ready{ensemble="${name}"} 1\n`),

@@ -59,14 +59,14 @@ export class EnsembleHomes implements Homes {
   async namespaceOf(token: string, deadline: number): Promise<string | undefined> {
     const known = this.namespaceKnown(token);
     if (known !== undefined) return known;
-    // One that is away is asked last, so that it holds up no token of the others.
     const all = [...this.#homes.values()].map(({ context }) => context.leases);
-    const inOrder = [...all.filter((leases) => leases.isKeyKnown), ...all.filter((leases) => !leases.isKeyKnown)];
-    for (const leases of inOrder) {
+    // Those that ask nobody come first; of the others, one that is away holds up no token of another.
+    const asking = all.filter(({ isKeyKnown }) => !isKeyKnown);
+    for (const leases of all.filter(({ isKeyKnown }) => isKeyKnown)) {
       const namespace = await leases.namespaceOf(token, deadline);
       if (namespace !== undefined) return namespace;
     }
-    return undefined;
+    return firstKnown(asking.map((leases) => leases.namespaceOf(token, deadline)));
   }
 
   /** As the newest map says of which this replica knows. */
@@ -81,6 +81,24 @@ export class EnsembleHomes implements Homes {
         newest = stored.map;
     return (newest ?? this.#proposed()).placeOf(namespace);
   }
+}
+
+/**
+ * The first answer that is one; undefined if all say that there is none.
+ * @throws what one of them failed with, if none has an answer: who failed might have had it
+ */
+function firstKnown<T>(asked: readonly Promise<T | undefined>[]): Promise<T | undefined> {
+  return new Promise((resolve, reject) => {
+    const each = asked.map(async (asking) => {
+      const answer = await asking;
+      if (answer !== undefined) resolve(answer);
+    });
+    void Promise.allSettled(each).then((all) => {
+      const failed = all.find(({ status }) => status === 'rejected');
+      if (failed === undefined) resolve(undefined);
+      else reject((failed as PromiseRejectedResult).reason as Error);
+    });
+  });
 }
 
 function notServed(namespace: string, why: string): PosternError {
