@@ -1,9 +1,12 @@
 /** Requests with a lease token, and without the name of a namespace, while some ensembles are away (ADR 41). */
+import { randomBytes } from 'node:crypto';
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Namespaces } from '../../src/http/access/permissions.js';
 import { eventually } from '../support/eventually.js';
+import { makeApiKeys } from '../support/http/api-keys.js';
 import { startReplica, type Replica } from '../support/start-gateway.js';
 import { freshRoot, sharedZooKeeper } from '../support/start-zookeeper.js';
 import { scaled, timing } from '../support/timing.js';
@@ -82,3 +85,43 @@ test('nobody knows whose a token is that opens nowhere, as long as one is away',
     outcome: 'not-applied',
   });
 });
+
+test(
+  'who may do nothing in a namespace is not told that its ensemble is away',
+  { timeout: scaled(90_000) },
+  async () => {
+    // Two keys of ann, who has a lease in `orders`; bob has got hold of its token.
+    const elsewhere: Namespaces = { default: ['read', 'use'] };
+    await using keys = await makeApiKeys({ ann: '*', 'ann-elsewhere': elsewhere, bob: elsewhere }, (id) => {
+      return id.split('-')[0] as string;
+    });
+    const settings = { POSTERN_AUTH_FILE: keys.file, POSTERN_LEASE_KEYS: randomBytes(32).toString('base64') };
+    const create = async (): Promise<string> => {
+      await using replica = await start({ ...LONG, ...settings });
+      await using ann = keys.as('ann', replica.url);
+      const created = await ann.expect(201, 'POST', '/v1/leases', { body: {}, ...inNamespace('orders') });
+      return created.leaseToken as string;
+    };
+    const token = await create();
+    await withoutNorth(async () => {
+      await using late = await start({ ...SHORT, ...settings });
+      const write = async (id: string): Promise<unknown> => {
+        await using caller = keys.as(id, late.url);
+        return (await caller.call('PUT', '/v1/config/app', { body: 2, leaseToken: token })).body;
+      };
+      const heartbeat = async (id: string): Promise<unknown> => {
+        await using caller = keys.as(id, late.url);
+        const body = { leaseTokens: [token] };
+        return (await caller.expect(200, 'POST', '/v1/leases/heartbeat', { body })).items[0];
+      };
+      for (const act of [write, heartbeat]) {
+        expect(await act('ann')).toMatchObject({ code: 'zookeeper-unavailable' });
+        expect(await act('ann-elsewhere')).toMatchObject({ code: 'forbidden', namespace: 'orders' });
+        expect(await act('bob')).toMatchObject({
+          code: 'invalid-lease-token',
+          detail: 'The lease token was issued to another principal.',
+        });
+      }
+    });
+  },
+);

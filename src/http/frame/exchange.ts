@@ -27,7 +27,7 @@ export interface Exchange {
   readonly principal: Principal;
   /** The `Namespace` header; undefined if absent (then the lease token's namespace counts, else `default`). */
   readonly namespace: string | undefined;
-  /** Has the request be for this namespace as if it named it. */
+  /** Has the request be for this namespace as if it named it. @throws PosternError `forbidden` */
   settleNamespace(namespace: string): void;
   /** The `Lease-Token` header, unopened. */
   readonly leaseToken: string | undefined;

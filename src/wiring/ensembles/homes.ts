@@ -1,6 +1,7 @@
 /** Which ensemble serves a request (ADR 41). */
 import { PosternError } from '../../errors.js';
 import type { Home, Homes } from '../../http/routes/choice.js';
+import { isTransient } from '../../zookeeper/errors.js';
 import type { Member } from './agreement.js';
 import type { EnsembleMap, Place } from './map.js';
 
@@ -56,17 +57,22 @@ export class EnsembleHomes implements Homes {
     return undefined;
   }
 
-  async namespaceOf(token: string, deadline: number): Promise<string | undefined> {
-    const known = this.namespaceKnown(token);
-    if (known !== undefined) return known;
+  async namespaceOf(token: string, principal: string, deadline: number): Promise<string> {
+    const caller = { principal, namespace: undefined };
     const all = [...this.#homes.values()].map(({ context }) => context.leases);
+    for (const leases of all) {
+      const opened = leases.openKnown(token, caller);
+      if (opened !== undefined) return opened.lease.namespace;
+    }
     // Those that ask nobody come first; of the others, one that is away holds up no token of another.
     const asking = all.filter(({ isKeyKnown }) => !isKeyKnown);
     for (const leases of all.filter(({ isKeyKnown }) => isKeyKnown)) {
-      const namespace = await leases.namespaceOf(token, deadline);
-      if (namespace !== undefined) return namespace;
+      const opened = await leases.openIfOwn(token, caller, deadline);
+      if (opened !== undefined) return opened.lease.namespace;
     }
-    return firstKnown(asking.map((leases) => leases.namespaceOf(token, deadline)));
+    const opened = await firstKnown(asking.map((leases) => leases.openIfOwn(token, caller, deadline)));
+    // One that opens nowhere is refused in the words of any of them.
+    return (opened ?? (await this.first.context.leases.open(token, caller, deadline))).lease.namespace;
   }
 
   /** As the newest map says of which this replica knows. */
@@ -84,20 +90,24 @@ export class EnsembleHomes implements Homes {
 }
 
 /**
- * The first answer that is one; undefined if all say that there is none.
- * @throws what one of them failed with, if none has an answer: who failed might have had it
+ * The first answer that is one, or that refuses; undefined if all say that there is none.
+ * @throws the refusal, or what one of them failed with that might have had the answer
  */
 function firstKnown<T>(asked: readonly Promise<T | undefined>[]): Promise<T | undefined> {
   return new Promise((resolve, reject) => {
-    const each = asked.map(async (asking) => {
-      const answer = await asking;
-      if (answer !== undefined) resolve(answer);
-    });
-    void Promise.allSettled(each).then((all) => {
-      const failed = all.find(({ status }) => status === 'rejected');
-      if (failed === undefined) resolve(undefined);
-      else reject((failed as PromiseRejectedResult).reason as Error);
-    });
+    let failed: Error | undefined;
+    const each = asked.map((asking) =>
+      asking.then(
+        (answer) => {
+          if (answer !== undefined) resolve(answer);
+        },
+        (error: Error) => {
+          if (isTransient(error)) failed ??= error;
+          else reject(error);
+        },
+      ),
+    );
+    void Promise.all(each).then(() => (failed === undefined ? resolve(undefined) : reject(failed)));
   });
 }
 
