@@ -25,6 +25,8 @@ import type { StoredMap } from './stored-map.js';
 
 const SETTLE_MS = 10 * SECOND;
 const RETRY_MS = SECOND;
+/** Of the namespaces that a map moves: each takes a few requests, one after the other. */
+const CHECKED_AT_ONCE = 32;
 /** The same reason is logged once in this time. */
 const SAID_AGAIN_MS = 10 * MINUTE;
 
@@ -178,11 +180,20 @@ export class Agreement {
 
   /** What keeps the first of the namespaces that would move from moving. */
   async #objection(before: EnsembleMap, after: EnsembleMap, deadline: number): Promise<string | undefined> {
-    for (const namespace of new Set([...before.named, ...after.named])) {
-      const [from, to] = [before.placeOf(namespace), after.placeOf(namespace)];
-      if (from.ensemble === to.ensemble) continue;
-      const why = await this.#keptFromMoving({ namespace, from, to, version: before.version }, deadline);
-      if (why !== undefined) return `The namespace "${namespace}" does not move to "${to.ensemble}": ${why}`;
+    const moves = [...new Set([...before.named, ...after.named])]
+      .map((namespace): Move => {
+        const [from, to] = [before.placeOf(namespace), after.placeOf(namespace)];
+        return { namespace, from, to, version: before.version };
+      })
+      .filter(({ from, to }) => from.ensemble !== to.ensemble);
+    for (let i = 0; i < moves.length; i += CHECKED_AT_ONCE) {
+      const checked = moves.slice(i, i + CHECKED_AT_ONCE).map(async (move) => {
+        const why = await this.#keptFromMoving(move, deadline);
+        if (why === undefined) return undefined;
+        return `The namespace "${move.namespace}" does not move to "${move.to.ensemble}": ${why}`;
+      });
+      const why = (await Promise.all(checked)).find((one) => one !== undefined);
+      if (why !== undefined) return why;
     }
     return undefined;
   }
