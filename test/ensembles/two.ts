@@ -3,6 +3,7 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { eventually } from '../support/eventually.js';
+import type { Client } from '../support/http/client.js';
 import { startReplica, type Replica, type ReplicaOptions } from '../support/start-gateway.js';
 import { freshRoot, startZooKeeper, type TestZooKeeper } from '../support/start-zookeeper.js';
 
@@ -48,13 +49,13 @@ export async function startTwo(): Promise<Two> {
   return new Two(east, west);
 }
 
-export async function reasonsOf(replica: Replica): Promise<string[]> {
+export async function reasonsOf(replica: Client): Promise<string[]> {
   const { body } = await replica.call('GET', '/readyz');
   return body.reasons;
 }
 
 /** The replica serves these ensembles, and all by this version of the map. */
-export async function untilInForce(replica: Replica, version: number, names = ['default', 'west']): Promise<void> {
+export async function untilInForce(replica: Client, version: number, names = ['default', 'west']): Promise<void> {
   await eventually(`version ${version} is in force`, async () => {
     const text = (await replica.call('GET', '/metrics')).body as string;
     return names.every(
