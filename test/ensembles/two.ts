@@ -26,9 +26,15 @@ export class Two implements AsyncDisposable {
   ) {}
 
   /** Writes the file. @param at where it says that `west` is @returns its path */
-  file(version: number, namespaces: Namespaces, name = 'ensembles.json', at = this.west.connectString): string {
+  file(
+    version: number,
+    namespaces: Namespaces,
+    name = 'ensembles.json',
+    at = this.west.connectString,
+    fencingFloor = FLOOR,
+  ): string {
     const path = join(this.directory, name);
-    const west = { zookeeper: at, fencingFloor: FLOOR };
+    const west = { zookeeper: at, fencingFloor };
     writeFileSync(path, JSON.stringify({ version, ensembles: { west }, namespaces }));
     return path;
   }

@@ -96,6 +96,10 @@ export class CallExchange implements Exchange {
     this.#call.needs.push(asked);
   }
 
+  withdraw(refusal: PosternError): void {
+    this.#call.withdraw(refusal);
+  }
+
   countRequest(): void {
     this.#limits.countRequest(this.principal.id);
   }

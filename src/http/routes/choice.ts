@@ -25,6 +25,12 @@ export interface Home {
   readonly context: Coordination;
 }
 
+export interface Asked {
+  readonly namespace: string;
+  /** It changes nothing, and prolongs nothing. */
+  readonly isRead: boolean;
+}
+
 export interface Homes {
   /** Any of them: all have the same operations. */
   readonly first: Home;
@@ -33,7 +39,13 @@ export interface Homes {
    * @throws PosternError `zookeeper-unavailable` if that is nowhere now, or if it is closed and more is asked than a
    *   read
    */
-  homeOf(namespace: string, asked: { readonly isRead: boolean; readonly deadline: number }): Promise<Home>;
+  homeOf(asked: Asked, deadline: number): Promise<Home>;
+  /**
+   * Does something there.
+   * @throws PosternError as `homeOf`; `zookeeper-unavailable` for a read and `outcome-unknown` for anything else if the
+   *   namespace is closed or moves meanwhile, whatever becomes of the work; what `work` throws
+   */
+  serve<T>(exchange: Exchange, asked: Asked, work: (home: Home) => Promise<T>): Promise<T>;
   /** The namespace of a lease token that was opened here lately. */
   namespaceKnown(token: string): string | undefined;
   /**
@@ -62,9 +74,11 @@ function choosing(id: string, homes: Homes, isOfRead: boolean): Handler {
     if (exchange.namespace === undefined) exchange.settleNamespace(namespace);
     // Whatever is done with a lease prolongs it.
     const isRead = isOfRead && exchange.leaseToken === undefined;
-    const { routes } = await homes.homeOf(namespace, { isRead, deadline: exchange.deadline });
     try {
-      return await (routes[id] as Handler)(exchange);
+      const asked = { namespace, isRead };
+      const answer = await homes.serve(exchange, asked, ({ routes }) => (routes[id] as Handler)(exchange));
+      if (!('events' in answer)) return answer;
+      return { ...answer, events: (sink) => homes.serve(exchange, asked, () => answer.events(sink)) };
     } catch (error) {
       if (isPosternError(error, 'invalid-lease-token')) await sayWhose(homes, exchange);
       throw error;
@@ -102,7 +116,7 @@ function leaseHomesOf(homes: Homes): Parameters<typeof heartbeatMany>[0] {
       const { namespace, principal, deadline } = exchange;
       const at = namespace ?? (await homes.namespaceOf(token, principal.id, deadline));
       exchange.authorize('use', at);
-      return (await homes.homeOf(at, { isRead: false, deadline })).context;
+      return (await homes.homeOf({ namespace: at, isRead: false }, deadline)).context;
     },
   };
 }
