@@ -13,6 +13,7 @@ import type { Routes } from './http/frame/exchange.js';
 import { Overload } from './http/overload/overload.js';
 import { makeRoutes } from './http/routes/index.js';
 import { operationsRoutes } from './http/routes/operations.js';
+import { maxConnectionsOf } from './http/server/max-connections.js';
 import { startServer, type RunningServer } from './http/server/server.js';
 import type { Logger } from './log.js';
 import { createMetrics, type Metrics } from './metrics/metrics.js';
@@ -131,6 +132,7 @@ function assemble(options: GatewayOptions): Parts {
   const routes = {
     ...operationsRoutes({
       config,
+      maxConnections: maxConnectionsOf(config, served.all.length),
       clock,
       version,
       exposition: telling.exposition,
@@ -155,17 +157,18 @@ function assemble(options: GatewayOptions): Parts {
 
 /** Starts the listeners; if one fails, stops everything. */
 async function serve(parts: Parts, { config, logger, clock = systemClock }: GatewayOptions): Promise<RunningServer> {
-  const { metrics, authentication, overload, routes } = parts;
+  const { metrics, authentication, overload, routes, served } = parts;
   const share = shareOf(config);
+  const maxConnections = maxConnectionsOf(share, served.all.length);
   try {
     const signals = { leaving: parts.leaving.signal, draining: parts.draining.signal };
     const app = createApp({ config: share, metrics, logger, clock, authentication, overload, routes, ...signals });
-    return await startServer({ app, config: share, logger });
+    return await startServer({ app, config: share, maxConnections, logger });
   } catch (error) {
     authentication.close();
     overload.close();
     parts.telling.close();
-    parts.served.close();
+    served.close();
     throw error;
   }
 }

@@ -17,6 +17,9 @@
  *  3. delete the node at the version of step 1 and make the next one. From this transaction on the new floor counts.
  *
  * A crash after step 1 or 2 leaves nothing, and one after step 3 a floor that is raised.
+ *
+ * The nodes of the processes are also where they tell each other what must be known of all that may still write here:
+ * who has no node has no session either.
  */
 import { PosternError } from '../errors.js';
 import type { Logger } from '../log.js';
@@ -26,6 +29,7 @@ import type { ControlSession } from '../zookeeper/control-session.js';
 import { isReason, unless } from '../zookeeper/errors.js';
 import type { NodeData } from '../zookeeper/operations.js';
 import { join } from '../zookeeper/paths.js';
+import { isLeaseAlive } from './lease-life.js';
 import type { Layout } from './layout.js';
 
 /** So many earlier floors are kept; holds from before that are numbered as if they were later. */
@@ -51,6 +55,8 @@ interface Own {
   readonly data: Buffer;
   /** The process's node on its present control session. */
   registration: string;
+  /** What was written into it. */
+  told: string;
 }
 
 export interface FencingFloorOptions {
@@ -60,6 +66,8 @@ export interface FencingFloorOptions {
   /** Every number from now on is to be higher. */
   readonly above: number;
   readonly logger: Logger;
+  /** Done on each control session once the process is registered, before anything else. May throw NoReplyError. */
+  readonly onRegistered?: ((zk: BoundClient) => Promise<void>) | undefined;
 }
 
 export class FencingFloor {
@@ -68,6 +76,7 @@ export class FencingFloor {
   #own: Own | undefined;
   #settling: Promise<void> | undefined;
   #refused: PosternError | undefined;
+  #isWaiting = false;
 
   constructor(options: FencingFloorOptions) {
     this.#options = options;
@@ -77,6 +86,11 @@ export class FencingFloor {
   /** Why nothing can be done now; undefined if something can, or if that is not known yet. */
   get refused(): PosternError | undefined {
     return this.#refused;
+  }
+
+  /** It has not begun, because other processes count with a lower floor than the one that it wants. */
+  get isWaiting(): boolean {
+    return this.#isWaiting;
   }
 
   /** The node that says that this process counts with the present floor. Whoever makes a lease checks it. */
@@ -95,6 +109,39 @@ export class FencingFloor {
     if (this.#own === undefined)
       return (this.#settling ??= this.#settle(deadline).finally(() => (this.#settling = undefined)));
     if (this.#refused !== undefined) throw this.#refused;
+  }
+
+  /**
+   * Tells the others something of this process; kept for as long as its control session lasts.
+   * @returns false if it is not registered at this moment
+   * @throws NoReplyError
+   */
+  async tell(what: string, deadline: number): Promise<boolean> {
+    const own = this.#own;
+    if (own === undefined) return false;
+    const { registration } = own;
+    if (own.told === what) return true;
+    const told = this.#options.control.until(deadline).set(registration, Buffer.from(what));
+    if ((await unless(told, 'NO_NODE')) === undefined || own.registration !== registration) return false;
+    own.told = what;
+    return true;
+  }
+
+  /**
+   * What each registered process has told, as new as all that was acknowledged before; '' of one that has told nothing.
+   * @throws NoReplyError
+   */
+  async told(deadline: number): Promise<string[]> {
+    const zk = this.#options.control.until(deadline);
+    const { layout } = this.#options;
+    const path = this.#own?.path;
+    if (path === undefined) return [''];
+    const processes = await zk.fresh(() => zk.children(path));
+    const nodes = await Promise.all(processes.map((process) => zk.find(join(path, process))));
+    const told = nodes.filter((node) => node !== undefined).map(({ data }) => data.toString());
+    // Releases from before there was a floor are known by their other node.
+    const others = (await zk.children(layout.replicas)).length - processes.length;
+    return [...told, ...Array.from({ length: Math.max(0, others) }, () => '')];
   }
 
   async #settle(deadline: number): Promise<void> {
@@ -131,7 +178,7 @@ export class FencingFloor {
   /** @returns false if it has been raised meanwhile */
   async #register(zk: BoundClient, { path, node, ...found }: FoundFloor): Promise<boolean> {
     const { control, zxids, logger, above } = this.#options;
-    const own: Own = { path, data: node.data, registration: '' };
+    const own: Own = { path, data: node.data, registration: '', told: '' };
     try {
       if (!(await this.#enter(zk, own))) return false;
     } catch (error) {
@@ -144,9 +191,11 @@ export class FencingFloor {
       throw this.#refused ?? error;
     }
     zxids.number(stepsOf(found, node.stat.czxid));
+    await this.#options.onRegistered?.(zk);
     control.admitBy((session) => this.#enterAgain(session));
     this.#own = own;
     this.#refused = undefined;
+    this.#isWaiting = false;
     const { floor } = found;
     logger.info({ fencingFloor: floor, above }, 'fencing tokens are counted from this floor');
     return true;
@@ -168,6 +217,7 @@ export class FencingFloor {
       throw error;
     }
     own.registration = registration;
+    own.told = '';
     return true;
   }
 
@@ -175,7 +225,10 @@ export class FencingFloor {
   async #enterAgain(zk: BoundClient): Promise<boolean> {
     const { layout, logger } = this.#options;
     if (this.#own === undefined || this.#refused !== undefined) return false;
-    if (await this.#enter(zk, this.#own)) return true;
+    if (await this.#enter(zk, this.#own)) {
+      await this.#options.onRegistered?.(zk);
+      return true;
+    }
     this.#refused = new PosternError(
       'zookeeper-unavailable',
       `The fencing floor of ${layout.root} was raised, or its data replaced, while this replica had no session: nothing is done until it is started again.`,
@@ -189,8 +242,9 @@ export class FencingFloor {
     const { version, numChildren, czxid } = node.stat;
     // Releases from before there was a floor are known by their other node.
     const others = Math.max(numChildren, (await zk.children(layout.replicas)).length);
+    this.#isWaiting = others > 0;
     if (others > 0) throw this.#waitsFor(floor, `${others} other processes to stop`);
-    if (await this.#isLeaseAlive(zk)) throw this.#waitsFor(floor, 'the leases of before to end');
+    if (await this.#isAnyLeaseAlive(zk)) throw this.#waitsFor(floor, 'the leases of before to end');
     const raised: Floor = { floor: floorAbove(above), earlier: stepsOf({ floor, earlier }, czxid).slice(-EARLIER_MAX) };
     const made = zk.multi([
       { type: 'delete', path, version },
@@ -201,14 +255,10 @@ export class FencingFloor {
     else logger.warn({ from: floor, to: raised.floor, above }, 'fencing floor raised');
   }
 
-  async #isLeaseAlive(zk: BoundClient): Promise<boolean> {
+  async #isAnyLeaseAlive(zk: BoundClient): Promise<boolean> {
     const { layout } = this.#options;
-    for (const namespace of await zk.children(layout.namespaces)) {
-      const leases = layout.leases(namespace);
-      const buckets = await zk.children(leases);
-      const stats = await Promise.all(buckets.map((bucket) => zk.exists(join(leases, bucket))));
-      if (stats.some((stat) => (stat?.numChildren ?? 0) > 0)) return true;
-    }
+    for (const namespace of await zk.children(layout.namespaces))
+      if (await isLeaseAlive(zk, layout, namespace)) return true;
     return false;
   }
 

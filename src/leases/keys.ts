@@ -4,8 +4,9 @@
  * opens at every replica. Whoever can read the root can read that key: configure keys where that matters.
  */
 import { randomBytes } from 'node:crypto';
+import { byDeadline } from '../zookeeper/by-deadline.js';
 import type { ControlSession } from '../zookeeper/control-session.js';
-import { isReason } from '../zookeeper/errors.js';
+import { isReason, isTransient } from '../zookeeper/errors.js';
 import { parentOf } from '../zookeeper/paths.js';
 import type { Layout } from './layout.js';
 import { KEY_BYTES, KeyRing } from './lease-token.js';
@@ -14,6 +15,7 @@ export class LeaseKeys {
   readonly #control: ControlSession;
   readonly #layout: Layout;
   #ring: KeyRing | undefined;
+  #reading: Promise<KeyRing> | undefined;
 
   /** @param configured 32 bytes each; empty: use the shared key in ZooKeeper */
   constructor(control: ControlSession, layout: Layout, configured: readonly Buffer[]) {
@@ -26,10 +28,29 @@ export class LeaseKeys {
     return this.#ring !== undefined;
   }
 
-  /** @throws NoReplyError if the shared key must be read and ZooKeeper does not answer by `deadline` */
+  /**
+   * The shared key is read once at a time for all who ask meanwhile, however many tokens come that do not open.
+   * @throws NoReplyError if the shared key must be read and ZooKeeper does not answer by `deadline`
+   */
   async ring(deadline: number): Promise<KeyRing> {
-    this.#ring ??= new KeyRing([await this.#shared(deadline)]);
-    return this.#ring;
+    for (;;) {
+      if (this.#ring !== undefined) return this.#ring;
+      if (this.#reading === undefined) return (this.#reading = this.#read(deadline));
+      try {
+        return await byDeadline(this.#reading, deadline, 'the reading of the key of lease tokens');
+      } catch (error) {
+        // That was the end of somebody else's time.
+        if (!isTransient(error) || performance.now() >= deadline) throw error;
+      }
+    }
+  }
+
+  async #read(deadline: number): Promise<KeyRing> {
+    try {
+      return (this.#ring = new KeyRing([await this.#shared(deadline)]));
+    } finally {
+      this.#reading = undefined;
+    }
   }
 
   async #shared(deadline: number): Promise<Buffer> {

@@ -11,10 +11,13 @@
  * The result is a doubt, not a proof: the server may not have seen the lease begin yet, and somebody else may have
  * deleted the node. The listener touches the lease, and learns from the ensemble which it is.
  */
+import type { BoundClient } from '../zookeeper/bound.js';
 import type { ControlSession } from '../zookeeper/control-session.js';
 import { isTransient } from '../zookeeper/errors.js';
+import { join } from '../zookeeper/paths.js';
 import type { Watch, WatchEvent } from '../zookeeper/watch.js';
 import type { AttachedSessions } from './attached-sessions.js';
+import type { Layout } from './layout.js';
 import type { Lease } from './lease.js';
 
 const REQUEST_MS = 5_000;
@@ -101,4 +104,12 @@ export class LeaseLife {
   #lookLater(): void {
     if (!this.#stopped) this.#retry = setTimeout(() => this.#watchNode(), RETRY_MS).unref();
   }
+}
+
+/** Whether any lease of the namespace lives, as the server knows it. @throws NoReplyError */
+export async function isLeaseAlive(zk: BoundClient, layout: Layout, namespace: string): Promise<boolean> {
+  const leases = layout.leases(namespace);
+  const buckets = await zk.children(leases);
+  const stats = await Promise.all(buckets.map((bucket) => zk.exists(join(leases, bucket))));
+  return stats.some((stat) => (stat?.numChildren ?? 0) > 0);
 }

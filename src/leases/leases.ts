@@ -91,12 +91,17 @@ export class Leases {
    * @throws PosternError `invalid-lease-token` if it does not open, or belongs to another principal or namespace
    */
   async open(token: string, caller: Caller, deadline: number): Promise<OpenedLease> {
+    const opened = await this.openIfOwn(token, caller, deadline);
+    if (opened !== undefined) return opened;
+    throw new PosternError('invalid-lease-token', `The lease token does not open: ${whyClosed(token)}`);
+  }
+
+  /** As `open`, but undefined for a token that does not open: it may be one of another ensemble. */
+  async openIfOwn(token: string, caller: Caller, deadline: number): Promise<OpenedLease | undefined> {
     const known = this.openKnown(token, caller);
     if (known !== undefined) return known;
-    const ring = await this.#options.keys.ring(deadline);
-    const sealed = ring.open(token);
-    if (sealed === undefined)
-      throw new PosternError('invalid-lease-token', `The lease token does not open: ${whyClosed(token)}`);
+    const sealed = (await this.#options.keys.ring(deadline)).open(token);
+    if (sealed === undefined) return undefined;
     const opened = { lease: new Lease(sealed.grant), stale: sealed.stale };
     this.#opened.set(token, opened);
     return this.#checked(opened, caller);
@@ -105,20 +110,6 @@ export class Leases {
   /** The namespace of a token that was opened here lately, whoever sends it. */
   namespaceKnown(token: string): string | undefined {
     return this.#opened.get(token)?.lease.namespace;
-  }
-
-  /**
-   * The namespace of a token, whoever sends it; undefined if it does not open here.
-   * @throws NoReplyError if the shared key must be read and ZooKeeper does not answer by `deadline`
-   */
-  async namespaceOf(token: string, deadline: number): Promise<string | undefined> {
-    const known = this.namespaceKnown(token);
-    if (known !== undefined) return known;
-    const sealed = (await this.#options.keys.ring(deadline)).open(token);
-    if (sealed === undefined) return undefined;
-    const opened = { lease: new Lease(sealed.grant), stale: sealed.stale };
-    this.#opened.set(token, opened);
-    return opened.lease.namespace;
   }
 
   /** Whether the keys that open tokens are known: then opening one asks nobody. */

@@ -280,7 +280,13 @@ export const TABLE = {
   }),
   ensembleMapVersion: gauge({
     name: 'postern_ensemble_map_version',
-    help: 'Where there are several ensembles: the version of the map of namespaces by which the replica serves this one. A move waits until all replicas tell the same.',
+    help: 'Where there are several ensembles: the version of the map of namespaces by which the replica serves this one.',
+    labels: ['ensemble'],
+    aggregator: 'min',
+  }),
+  ensembleAgreedVersion: gauge({
+    name: 'postern_ensemble_agreed_version',
+    help: 'Where there are several ensembles: the version of the map by which, or by a later one, all processes serve this one, also those that hang; 0 if that is not known. A namespace is exported once this is the version that closes it.',
     labels: ['ensemble'],
     aggregator: 'min',
   }),

@@ -85,7 +85,7 @@ export const LIMITS = {
     {
       env: 'POSTERN_MAX_CONNECTIONS',
       sentence:
-        'How many client connections the main port of this replica may have open at once; by default what the limit of open files leaves after POSTERN_MAX_ATTACHED, and at least a quarter of that limit.',
+        'How many client connections the main port of this replica may have open at once; by default what the limit of open files leaves after POSTERN_MAX_ATTACHED for each ensemble, and at least a quarter of that limit.',
     },
     { min: 1, max: 1_000_000 },
   ),

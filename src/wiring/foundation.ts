@@ -1,7 +1,7 @@
 /** The foundation of all recipes: the control session, the sessions of leases, and what is cached of both. */
 import type { Config } from '../config.js';
 import { AttachedSessions } from '../leases/attached-sessions.js';
-import { FencingFloor } from '../leases/fencing-floor.js';
+import { FencingFloor, type FencingFloorOptions } from '../leases/fencing-floor.js';
 import { LeaseKeys } from '../leases/keys.js';
 import { Layout } from '../leases/layout.js';
 import { isAlive } from '../leases/lease-life.js';
@@ -35,6 +35,8 @@ export interface FoundationOptions {
   readonly contention: Contention;
   /** As in `Coordination`. */
   readonly isOpen: (namespace: string) => boolean;
+  /** As in `FencingFloorOptions`. */
+  readonly onRegistered: FencingFloorOptions['onRegistered'];
   /** Timeout of the control session, ms. */
   readonly sessionTimeoutMs: number;
 }
@@ -44,19 +46,20 @@ export interface Foundation {
   readonly sessions: AttachedSessions;
   readonly bounds: SessionBounds;
   readonly keys: LeaseKeys;
+  readonly floor: FencingFloor;
   readonly format: DataFormat;
 }
 
 /** The caller starts the control session. */
 export function foundationOf(options: FoundationOptions): Foundation {
-  const { config, ensemble, metrics, clock, contention, isOpen } = options;
+  const { config, ensemble, metrics, clock, contention, isOpen, onRegistered, logger } = options;
   const { maxLeasesPerPrincipal, maxReadBytesAtOnce } = config;
   const control = new ControlSession(ensemble, { sessionTimeoutMs: options.sessionTimeoutMs, maxReadBytesAtOnce });
   const layout = new Layout(config.root);
   const sessions = sessionsOf(control, layout, options);
   const bounds = new SessionBounds(sessions);
   const { zxids } = ensemble;
-  const floor = new FencingFloor({ control, layout, zxids, above: config.fencingFloor, logger: options.logger });
+  const floor = new FencingFloor({ control, layout, zxids, above: config.fencingFloor, logger, onRegistered });
   const keys = new LeaseKeys(control, layout, config.leaseKeys);
   const context: Coordination = {
     control,
@@ -80,6 +83,7 @@ export function foundationOf(options: FoundationOptions): Foundation {
     sessions,
     bounds,
     keys,
+    floor,
     format: new DataFormat(control, layout, floor, config.ensembles === undefined),
   };
 }

@@ -14,7 +14,7 @@ import type { Contention } from '../recipes/waiting/contention.js';
 import { SECOND, type Clock } from '../time.js';
 import type { Backlog } from '../zookeeper/connection/backlog.js';
 import { ensembleOf } from './ensemble.js';
-import { foundationOf, type Foundation } from './foundation.js';
+import { foundationOf, type Foundation, type FoundationOptions } from './foundation.js';
 import { Preparation } from './readiness.js';
 
 /**
@@ -34,6 +34,7 @@ export interface ServedEnsembleOptions {
   readonly contention: Contention;
   /** As in `Coordination`; default: always. */
   readonly isOpen?: (namespace: string) => boolean;
+  readonly onRegistered?: FoundationOptions['onRegistered'];
   /** Default: as in production. */
   readonly timing?: HousekeepingTiming | undefined;
   /** Timeout of the control session, ms. */
@@ -53,12 +54,14 @@ export class ServedEnsemble {
 
   /** Nothing is sent before `start`. @throws Error with one sentence if the connect string cannot be used */
   constructor(options: ServedEnsembleOptions) {
-    const { config, metrics, logger, clock, contention, isOpen = () => true } = options;
+    const { config, metrics, logger, clock, contention, isOpen = () => true, onRegistered } = options;
     const ensemble = ensembleOf(config, options.backlog, metrics, logger);
     const timing = options.timing ?? HOUSEKEEPING_TIMING;
-    const sessionTimeoutMs = options.sessionTimeoutMs ?? CONTROL_SESSION_TIMEOUT_MS;
     this.metrics = metrics;
-    this.foundation = foundationOf({ config, ensemble, metrics, logger, clock, contention, isOpen, sessionTimeoutMs });
+    this.foundation = foundationOf({
+      ...{ config, ensemble, metrics, logger, clock, contention, isOpen, onRegistered },
+      sessionTimeoutMs: options.sessionTimeoutMs ?? CONTROL_SESSION_TIMEOUT_MS,
+    });
     const { context } = this.foundation;
     const warn = (error: unknown, message: string): void => logger.warn({ err: error }, message);
     this.recipes = makeRecipes(context, { config, timing, warn });

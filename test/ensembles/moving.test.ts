@@ -6,8 +6,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { runCommand } from '../command/run-command.js';
 import { eventually } from '../support/eventually.js';
 import { startReplica, type Replica } from '../support/start-gateway.js';
-import { startZooKeeper } from '../support/start-zookeeper.js';
+import { freshRoot, sharedZooKeeper, startZooKeeper } from '../support/start-zookeeper.js';
 import { scaled, timing } from '../support/timing.js';
+import { startTcpProxy } from '../support/zookeeper/tcp-proxy.js';
 import { inNamespace, reasonsOf, startTwo, untilInForce, type Two } from './two.js';
 
 let two: Two;
@@ -228,6 +229,25 @@ test(
     }
   },
 );
+
+test('a map that moves hundreds of namespaces is checked in time, however far away an ensemble is', async () => {
+  await using proxy = await startTcpProxy({ port: Number(sharedZooKeeper().split(':')[1]) });
+  const west = sharedZooKeeper() + freshRoot();
+  const names = Array.from({ length: 600 }, (_, i) => `n${String(i).padStart(3, '0')}`);
+  const path = two.file(1, {}, 'many.json', west);
+  await using replica = await two.start(path, { zookeeper: proxy.connectString, root: freshRoot() });
+  await untilInForce(replica, 1);
+  proxy.delay('fromZooKeeper', 20);
+  two.file(2, Object.fromEntries(names.map((name) => [name, 'west'])), 'many.json', west);
+  await untilInForce(replica, 2);
+  proxy.heal();
+
+  // Of several that do not move, the first is told.
+  for (const name of ['n555', 'n550', 'n590'])
+    await replica.expect(201, 'PUT', '/v1/config/app', { body: 1, ...inNamespace(name) });
+  two.file(3, {}, 'many.json', west);
+  await untilRefused(replica, /"n550" does not move to "default": it is in use and not closed/);
+});
 
 describe('a file', { timeout: scaled(120_000) }, () => {
   test('that is bad, another one of the version in force, or names other servers is refused, and the map goes on', async () => {

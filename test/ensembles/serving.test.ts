@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openApi } from '../../src/http/contract/openapi.js';
 import { WITHOUT_LEASE } from '../../src/http/routes/choice.js';
+import { maxConnectionsOf } from '../../src/http/server/max-connections.js';
 import { eventually } from '../support/eventually.js';
 import type { Replica } from '../support/start-gateway.js';
 import { scaled, timing } from '../support/timing.js';
@@ -91,6 +92,13 @@ test('the metrics of each ensemble have its name, and those of the process have 
   expect(body).not.toMatch(/^postern_watches \d/m);
   const [, highest] = /^postern_fencing_token_highest\{ensemble="west"\} (\d+)$/m.exec(body as string) ?? [];
   expect(Number(highest)).toBeGreaterThan(2 ** 40);
+});
+
+test('by default the sessions at both ensembles are left out of the connections of clients', async () => {
+  const { body } = await replica.call('GET', '/v1/status');
+  const { maxAttached, maxConnections } = body.limits as { maxAttached: number; maxConnections?: number };
+  // Undefined: any number.
+  expect(maxConnections ?? Infinity).toBe(maxConnectionsOf({ maxAttached, maxConnections: undefined }, 2));
 });
 
 test('the operations whose namespace no lease decides are those of the contract', () => {

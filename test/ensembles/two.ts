@@ -3,6 +3,7 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { eventually } from '../support/eventually.js';
+import type { Client } from '../support/http/client.js';
 import { startReplica, type Replica, type ReplicaOptions } from '../support/start-gateway.js';
 import { freshRoot, startZooKeeper, type TestZooKeeper } from '../support/start-zookeeper.js';
 
@@ -25,9 +26,15 @@ export class Two implements AsyncDisposable {
   ) {}
 
   /** Writes the file. @param at where it says that `west` is @returns its path */
-  file(version: number, namespaces: Namespaces, name = 'ensembles.json', at = this.west.connectString): string {
+  file(
+    version: number,
+    namespaces: Namespaces,
+    name = 'ensembles.json',
+    at = this.west.connectString,
+    fencingFloor = FLOOR,
+  ): string {
     const path = join(this.directory, name);
-    const west = { zookeeper: at, fencingFloor: FLOOR };
+    const west = { zookeeper: at, fencingFloor };
     writeFileSync(path, JSON.stringify({ version, ensembles: { west }, namespaces }));
     return path;
   }
@@ -48,16 +55,16 @@ export async function startTwo(): Promise<Two> {
   return new Two(east, west);
 }
 
-export async function reasonsOf(replica: Replica): Promise<string[]> {
+export async function reasonsOf(replica: Client): Promise<string[]> {
   const { body } = await replica.call('GET', '/readyz');
   return body.reasons;
 }
 
-/** The replica serves both, and both by this version of the map. */
-export async function untilInForce(replica: Replica, version: number): Promise<void> {
+/** The replica serves these ensembles, and all by this version of the map. */
+export async function untilInForce(replica: Client, version: number, names = ['default', 'west']): Promise<void> {
   await eventually(`version ${version} is in force`, async () => {
     const text = (await replica.call('GET', '/metrics')).body as string;
-    return ['default', 'west'].every(
+    return names.every(
       (name) =>
         text.includes(`postern_ensemble_map_version{ensemble="${name}"} ${version}\n`) &&
         text.includes(`postern_ensemble_ready{ensemble="${name}"} 1\n`),

@@ -10,6 +10,7 @@ import type { Handler, Routes } from '../../src/http/frame/exchange.js';
 import { openApi } from '../../src/http/contract/openapi.js';
 import { Overload, type ZooKeeperLimit } from '../../src/http/overload/overload.js';
 import { operationsRoutes, type Readiness } from '../../src/http/routes/operations.js';
+import { maxConnectionsOf } from '../../src/http/server/max-connections.js';
 import { startServer, type RunningServer, type ServerTimeouts } from '../../src/http/server/server.js';
 import { createLog, type Log, type Logger } from '../../src/log.js';
 import { createMetrics, type Metrics } from '../../src/metrics/metrics.js';
@@ -51,8 +52,10 @@ export async function startFrame(options: FrameOptions = {}): Promise<Frame> {
   const [leave, drain] = [new AbortController(), new AbortController()];
   drain.signal.addEventListener('abort', () => leave.abort());
   const authentication = authenticationOf(config, logger, options);
+  const maxConnections = maxConnectionsOf(config, 1);
   const operations = operationsRoutes({
     config,
+    maxConnections,
     exposition: () => metrics.registry.metrics(),
     clock: systemClock,
     version: '0.0.0-test',
@@ -60,13 +63,8 @@ export async function startFrame(options: FrameOptions = {}): Promise<Frame> {
     sessionBounds: () => ({ minTtlMs: 4000, maxTtlMs: 40_000 }),
     leaving: leave.signal,
   });
-  const overload = new Overload({
-    config,
-    zooKeeperLimit: options.zooKeeperLimit ?? NO_LIMIT,
-    metrics,
-    logger,
-    clock: systemClock,
-  });
+  const { zooKeeperLimit = NO_LIMIT } = options;
+  const overload = new Overload({ config, zooKeeperLimit, metrics, logger, clock: systemClock });
   const app = createApp({
     config,
     metrics,
@@ -82,6 +80,7 @@ export async function startFrame(options: FrameOptions = {}): Promise<Frame> {
   const server = await startServer({
     app,
     config,
+    maxConnections,
     logger,
     tlsPollMs: options.tlsPollMs,
     ...(options.timeouts === undefined ? {} : { timeouts: options.timeouts }),

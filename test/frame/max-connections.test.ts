@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { connect as connectTls } from 'node:tls';
 import { expect, it } from 'vitest';
 import type { Handler } from '../../src/http/frame/exchange.js';
-import { defaultMaxConnections } from '../../src/http/server/max-connections.js';
+import { maxConnectionsOf } from '../../src/http/server/max-connections.js';
 import { makeApiKeys, type ApiKeys } from '../support/http/api-keys.js';
 import { CertificateAuthority } from '../support/http/certificate-authority.js';
 import { eventually, throughout } from '../support/eventually.js';
@@ -208,9 +208,11 @@ it('knows the connections below TLS', async () => {
 });
 
 it.each([
-  ['what is left beside the sessions', 20_000, 12_000, 7_488],
-  ['a quarter at least', 4_096, 12_000, 1_024],
-  ['any number', Infinity, 12_000, Infinity],
-])('is by default %s', (_what, descriptors, maxAttached, expected) => {
-  expect(defaultMaxConnections(maxAttached, descriptors)).toBe(expected);
+  ['what is left beside the sessions', 20_000, 1, 7_488],
+  ['what is left beside those at each ensemble', 60_000, 3, 23_488],
+  ['a quarter at least', 20_000, 2, 5_000],
+  ['any number', Infinity, 2, Infinity],
+])('is by default %s', (_what, descriptors, ensembles, expected) => {
+  expect(maxConnectionsOf({ maxConnections: undefined, maxAttached: 12_000 }, ensembles, descriptors)).toBe(expected);
+  expect(maxConnectionsOf({ maxConnections: 7, maxAttached: 12_000 }, ensembles, descriptors)).toBe(7);
 });

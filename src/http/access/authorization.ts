@@ -8,7 +8,7 @@
  * The contract declares the need: `x-scope` for the operation (one scope, or a list of which one is enough; empty for
  * any credential), and `x-names` for where the body names what is acted on. A request that names no namespace works in
  * that of its lease, whose token only the handler opens. Until then it is enough that the principal may do this in some
- * namespace; the handler checks again.
+ * namespace; the handler checks again, and so does the choice of one of several ensembles (`routes/choice.ts`).
  */
 import { PosternError } from '../../errors.js';
 import { DEFAULT_NAMESPACE } from '../../leases/layout.js';
@@ -28,12 +28,13 @@ export const NAME_SHOWN_MAX = 1_024;
 
 /**
  * Checks the operation for what its path names.
+ * @param settled the namespace, once it is known without being named
  * @throws PosternError `forbidden`
  */
-export function authorizeOperation(call: Call, operation: Operation, credential: Credential): void {
+export function authorizeOperation(call: Call, operation: Operation, credential: Credential, settled?: string): void {
   const { scopes, kind } = operation;
   if (scopes.length === 0) return;
-  const namespace = namespaceAsked(call, operation);
+  const namespace = settled ?? namespaceAsked(call, operation);
   const asked = { scopes, namespace, kind, name: nameIn(call.params) };
   if (isAllowed(credential, asked)) {
     call.needs.push(asked);
@@ -46,11 +47,18 @@ export function authorizeOperation(call: Call, operation: Operation, credential:
 
 /**
  * Checks the names in the body, which is parsed but not yet validated.
+ * @param settled as above
  * @throws PosternError `forbidden`
  */
-export function authorizeNames(call: Call, operation: Operation, credential: Credential, body: unknown): void {
+export function authorizeNames(
+  call: Call,
+  operation: Operation,
+  credential: Credential,
+  body: unknown,
+  settled?: string,
+): void {
   if (operation.names.length === 0) return;
-  const namespace = namespaceAsked(call, operation);
+  const namespace = settled ?? namespaceAsked(call, operation);
   for (const { steps, scopes } of operation.names) {
     for (const name of namesAt(body, steps)) {
       const asked = { scopes, namespace, kind: operation.kind, name };

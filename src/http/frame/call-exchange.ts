@@ -4,7 +4,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { PosternError } from '../../errors.js';
 import type { Caller } from '../../time.js';
-import { forbidden, isAllowed } from '../access/authorization.js';
+import { authorizeNames, authorizeOperation, forbidden, isAllowed } from '../access/authorization.js';
 import { headerOf, nameIn, type Call } from './call.js';
 import type { Credential } from '../access/credentials.js';
 import type { Exchange, Principal, Scope, Thing } from './exchange.js';
@@ -66,6 +66,9 @@ export class CallExchange implements Exchange {
   }
 
   settleNamespace(namespace: string): void {
+    const [call, operation, credential] = [this.#call, this.#operation, this.#credential];
+    authorizeOperation(call, operation, credential, namespace);
+    authorizeNames(call, operation, credential, this.body, namespace);
     this.#namespace = namespace;
   }
 
@@ -91,6 +94,10 @@ export class CallExchange implements Exchange {
     const asked = { scopes: typeof scope === 'string' ? [scope] : scope, namespace, kind: thing?.kind ?? kind, name };
     if (!isAllowed(this.#credential, asked)) throw forbidden(asked);
     this.#call.needs.push(asked);
+  }
+
+  withdraw(refusal: PosternError): void {
+    this.#call.withdraw(refusal);
   }
 
   countRequest(): void {

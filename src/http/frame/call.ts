@@ -124,6 +124,12 @@ export class Call implements Caller {
     if (this.waits) this.abort('refused');
   }
 
+  /** It is answered with this as soon as it waits for nothing else; what it waits for ends, and so does its stream. */
+  withdraw(refusal: PosternError): void {
+    this.refusal ??= refusal;
+    this.abort('refused');
+  }
+
   /** @throws PosternError if its credential has ended since it was checked: a body may take long to arrive */
   checkCredential(): void {
     if (this.refusal !== undefined) throw this.refusal;

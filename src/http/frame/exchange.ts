@@ -27,7 +27,7 @@ export interface Exchange {
   readonly principal: Principal;
   /** The `Namespace` header; undefined if absent (then the lease token's namespace counts, else `default`). */
   readonly namespace: string | undefined;
-  /** Has the request be for this namespace as if it named it. */
+  /** Has the request be for this namespace as if it named it. @throws PosternError `forbidden` */
   settleNamespace(namespace: string): void;
   /** The `Lease-Token` header, unopened. */
   readonly leaseToken: string | undefined;
@@ -54,6 +54,8 @@ export interface Exchange {
    * what the path names; if it names nothing, for anything of the operation's kind.
    */
   authorize(scope: Scope | readonly Scope[], namespace: string, thing?: Thing): void;
+  /** Ends its waits and its stream, for a reason that its client did not give. The handler has to answer. */
+  withdraw(refusal: PosternError): void;
   /**
    * Charges one further request to the principal's rate.
    * @throws PosternError `rate-limited` if none is left

@@ -25,6 +25,12 @@ export interface Home {
   readonly context: Coordination;
 }
 
+export interface Asked {
+  readonly namespace: string;
+  /** It changes nothing, and prolongs nothing. */
+  readonly isRead: boolean;
+}
+
 export interface Homes {
   /** Any of them: all have the same operations. */
   readonly first: Home;
@@ -33,11 +39,21 @@ export interface Homes {
    * @throws PosternError `zookeeper-unavailable` if that is nowhere now, or if it is closed and more is asked than a
    *   read
    */
-  homeOf(namespace: string, asked: { readonly isRead: boolean; readonly deadline: number }): Promise<Home>;
+  homeOf(asked: Asked, deadline: number): Promise<Home>;
+  /**
+   * Does something there.
+   * @throws PosternError as `homeOf`; `zookeeper-unavailable` for a read and `outcome-unknown` for anything else if the
+   *   namespace is closed or moves meanwhile, whatever becomes of the work; what `work` throws
+   */
+  serve<T>(exchange: Exchange, asked: Asked, work: (home: Home) => Promise<T>): Promise<T>;
   /** The namespace of a lease token that was opened here lately. */
   namespaceKnown(token: string): string | undefined;
-  /** The namespace of a lease token; undefined if it opens nowhere. @throws NoReplyError */
-  namespaceOf(token: string, deadline: number): Promise<string | undefined>;
+  /**
+   * The namespace of a lease token of this principal.
+   * @throws PosternError `invalid-lease-token` if it opens nowhere or is another's, `zookeeper-unavailable` if it might
+   *   open at an ensemble that did not answer
+   */
+  namespaceOf(token: string, principal: string, deadline: number): Promise<string>;
   /** Without a promise and without a check: the ensemble that may know leases of this namespace. */
   likelyHomeOf(namespace: string): Home | undefined;
 }
@@ -54,12 +70,15 @@ export function chosenRoutes(homes: Homes, reads: ReadonlySet<string>): Routes {
 function choosing(id: string, homes: Homes, isOfRead: boolean): Handler {
   return async (exchange) => {
     const namespace = exchange.namespace ?? (await namespaceOf(id, homes, exchange));
+    // Before anything is said of its ensemble.
+    if (exchange.namespace === undefined) exchange.settleNamespace(namespace);
     // Whatever is done with a lease prolongs it.
     const isRead = isOfRead && exchange.leaseToken === undefined;
-    const { routes } = await homes.homeOf(namespace, { isRead, deadline: exchange.deadline });
-    exchange.settleNamespace(namespace);
     try {
-      return await (routes[id] as Handler)(exchange);
+      const asked = { namespace, isRead };
+      const answer = await homes.serve(exchange, asked, ({ routes }) => (routes[id] as Handler)(exchange));
+      if (!('events' in answer)) return answer;
+      return { ...answer, events: (sink) => homes.serve(exchange, asked, () => answer.events(sink)) };
     } catch (error) {
       if (isPosternError(error, 'invalid-lease-token')) await sayWhose(homes, exchange);
       throw error;
@@ -74,15 +93,17 @@ function choosing(id: string, homes: Homes, isOfRead: boolean): Handler {
  */
 async function sayWhose(homes: Homes, { leaseToken, principal, namespace, deadline }: Exchange): Promise<void> {
   if (leaseToken === undefined) return;
-  const own = await homes.namespaceOf(leaseToken, performance.now()).catch(() => undefined);
+  const own = await homes.namespaceOf(leaseToken, principal.id, performance.now()).catch((error: unknown) => {
+    if (isPosternError(error, 'invalid-lease-token')) throw error;
+    return undefined;
+  });
   if (own === undefined || own === namespace) return;
   await homes.likelyHomeOf(own)?.context.leases.open(leaseToken, { principal: principal.id, namespace }, deadline);
 }
 
-async function namespaceOf(id: string, homes: Homes, { leaseToken, deadline }: Exchange): Promise<string> {
+async function namespaceOf(id: string, homes: Homes, { leaseToken, principal, deadline }: Exchange): Promise<string> {
   if (leaseToken === undefined || WITHOUT_LEASE.has(id)) return DEFAULT_NAMESPACE;
-  // A token that opens nowhere is refused in the words of any of them.
-  return (await homes.namespaceOf(leaseToken, deadline)) ?? DEFAULT_NAMESPACE;
+  return homes.namespaceOf(leaseToken, principal.id, deadline);
 }
 
 function leaseHomesOf(homes: Homes): Parameters<typeof heartbeatMany>[0] {
@@ -91,9 +112,11 @@ function leaseHomesOf(homes: Homes): Parameters<typeof heartbeatMany>[0] {
       const namespace = homes.namespaceKnown(token);
       return namespace === undefined ? undefined : homes.likelyHomeOf(namespace)?.context;
     },
-    async of(token, { namespace, deadline }) {
-      const at = namespace ?? (await homes.namespaceOf(token, deadline)) ?? DEFAULT_NAMESPACE;
-      return (await homes.homeOf(at, { isRead: false, deadline })).context;
+    async of(token, exchange) {
+      const { namespace, principal, deadline } = exchange;
+      const at = namespace ?? (await homes.namespaceOf(token, principal.id, deadline));
+      exchange.authorize('use', at);
+      return (await homes.homeOf({ namespace: at, isRead: false }, deadline)).context;
     },
   };
 }

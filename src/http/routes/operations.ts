@@ -7,7 +7,6 @@ import { instant, type Clock } from '../../time.js';
 import { negotiate } from '../frame/accept.js';
 import { HEADERS_BYTES_MAX } from '../server/connection-errors.js';
 import type { Answer, Exchange, Routes } from '../frame/exchange.js';
-import { maxConnectionsOf } from '../server/max-connections.js';
 import { openApi } from '../contract/openapi.js';
 import { asset } from '../pages/asset.js';
 import { consoleRoutes } from '../pages/console.js';
@@ -32,6 +31,8 @@ export interface SessionBounds {
 
 export interface OperationsOptions {
   readonly config: Config;
+  /** Of clients; Infinity: any number. */
+  readonly maxConnections: number;
   /** All metrics of the replica in Prometheus' text format. */
   readonly exposition: () => Promise<string | Buffer>;
   readonly clock: Clock;
@@ -49,7 +50,7 @@ const JSON_TYPE = 'application/json';
 export function operationsRoutes(options: OperationsOptions): Routes {
   const startedAt = options.clock.now();
   const startedMonotonic = options.clock.monotonic();
-  const limits = limitsOf(options.config);
+  const limits = limitsOf(options);
   return {
     home: () => Promise.resolve({ status: 302, headers: { Location: '/docs' } }),
     health: () => answer({ status: 'ok' }),
@@ -148,8 +149,7 @@ async function explainProblem({ params, headers }: Exchange): Promise<Answer> {
   return answer({ code, ...ERROR_CODES[code], ...PROBLEM_GUIDE[code] });
 }
 
-function limitsOf(config: Config): Record<string, number> {
-  const maxConnections = maxConnectionsOf(config);
+function limitsOf({ config, maxConnections }: OperationsOptions): Record<string, number> {
   const { maxWaitMs, maxWaiters, maxAttached, maxBodyBytes, requestTimeoutMs, transactionHistoryMs } = config;
   return {
     maxWaitMs,

@@ -15,17 +15,19 @@ const ASSUMED = 10_240;
 /** On the operations port, which is for probes and scrapers. */
 export const OPS_CONNECTIONS_MAX = 256;
 
-/** The number of client connections that a replica with these settings allows at once. */
-export function maxConnectionsOf(config: Pick<Config, 'maxConnections' | 'maxAttached'>): number {
-  return config.maxConnections ?? defaultMaxConnections(config.maxAttached);
-}
-
 /**
- * The number of descriptors left beside the connections to ZooKeeper.
+ * The number of client connections that a replica with these settings allows at once; by default the number of
+ * descriptors left beside the connections to ZooKeeper.
+ * @param ensembles the number of them: each may have as many sessions
  * @param descriptors the process's limit; Infinity: none
  */
-export function defaultMaxConnections(maxAttached: number, descriptors = descriptorLimit()): number {
-  return Math.max(descriptors - RESERVE - maxAttached, Math.floor(descriptors * LEAST_PART));
+export function maxConnectionsOf(
+  { maxConnections, maxAttached }: Pick<Config, 'maxConnections' | 'maxAttached'>,
+  ensembles: number,
+  descriptors = descriptorLimit(),
+): number {
+  const left = descriptors - RESERVE - maxAttached * ensembles;
+  return maxConnections ?? Math.max(left, Math.floor(descriptors * LEAST_PART));
 }
 
 /** Node raises its own soft limit to the hard one at its start, before this is read. */

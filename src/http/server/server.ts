@@ -22,7 +22,7 @@ import { boundConnections } from './bound-connections.js';
 import { closeListener } from './close-listener.js';
 import { ConnectionErrors, HEADERS_BYTES_MAX } from './connection-errors.js';
 import type { Face } from '../frame/express-face.js';
-import { maxConnectionsOf, OPS_CONNECTIONS_MAX } from './max-connections.js';
+import { OPS_CONNECTIONS_MAX } from './max-connections.js';
 import { isIdle, oneAtATime } from './pipelining.js';
 import { createTls, endWithCertificate, type ListenerTls, type TlsConfig } from './tls.js';
 
@@ -51,7 +51,9 @@ const TCP_KEEP_ALIVE_MS = 15 * SECOND;
 
 export interface StartOptions {
   readonly app: App;
-  readonly config: Pick<Config, 'host' | 'port' | 'opsPort' | 'maxAttached' | 'maxConnections'> & TlsConfig;
+  readonly config: Pick<Config, 'host' | 'port' | 'opsPort'> & TlsConfig;
+  /** At the main port; Infinity: any number. */
+  readonly maxConnections: number;
   readonly logger: Logger;
   readonly timeouts?: Partial<ServerTimeouts>;
   /** How often the certificate's files are polled. */
@@ -71,13 +73,14 @@ export interface RunningServer {
  * @throws Error with a sentence that names the setting if an address cannot be listened on or a certificate cannot be
  *   used
  */
-export async function startServer({ app, config, logger, timeouts, tlsPollMs }: StartOptions): Promise<RunningServer> {
+export async function startServer(options: StartOptions): Promise<RunningServer> {
+  const { app, config, maxConnections, logger, timeouts, tlsPollMs } = options;
   const times = { ...TIMEOUTS, ...timeouts };
   const tls = createTls(config, logger, tlsPollMs);
   const main = createListener(app, app.main, { logger, times, tls });
   // Probes have no certificate.
   const ops = config.opsPort === undefined ? undefined : createListener(app, app.ops, { logger, times });
-  boundConnections(main, maxConnectionsOf(config), logger);
+  boundConnections(main, maxConnections, logger);
   if (ops !== undefined) boundConnections(ops, OPS_CONNECTIONS_MAX, logger);
   let port: number;
   let opsPort: number | undefined;

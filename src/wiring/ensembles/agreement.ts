@@ -6,7 +6,10 @@
  *     version of its znode, so that of two replicas with different files one finds itself refused;
  *  2. each other ensemble whose stored map is older gets the one of `default`.
  *
- * Before both, an ensemble whose name is new gets an id, first there and then in `default` (`#identify`): of two
+ * Then each process tells the others at each ensemble by which version it serves there (`#agree`): a namespace leaves
+ * only once all of them have heard that it is closed, so that none of them acknowledges a write there any more.
+ *
+ * Before all that, an ensemble whose name is new gets an id, first there and then in `default` (`#identify`): of two
  * replicas that reach different ensembles under one name, one finds itself refused. What has no id in `default`, or
  * another one, gets no map.
  *
@@ -16,6 +19,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import type { Logger } from '../../log.js';
+import { isLeaseAlive } from '../../leases/lease-life.js';
 import { createSeldom } from '../../seldom.js';
 import { MINUTE, SECOND } from '../../time.js';
 import { NoReplyError } from '../../zookeeper/errors.js';
@@ -25,6 +29,8 @@ import type { StoredMap } from './stored-map.js';
 
 const SETTLE_MS = 10 * SECOND;
 const RETRY_MS = SECOND;
+/** Of the namespaces that a map moves: each takes a few requests, one after the other. */
+const CHECKED_AT_ONCE = 32;
 /** The same reason is logged once in this time. */
 const SAID_AGAIN_MS = 10 * MINUTE;
 
@@ -56,6 +62,7 @@ export class Agreement {
   readonly #options: AgreementOptions;
   readonly #home: Member;
   readonly #seldom = createSeldom(SAID_AGAIN_MS);
+  readonly #agreed = new Map<string, number>();
   #file: EnsemblesFile;
   /** Why the file as it is now could not be read. */
   #unreadable: string | undefined;
@@ -74,6 +81,11 @@ export class Agreement {
   /** Why the file does not count, in a sentence. */
   get refused(): string | undefined {
     return this.#refused;
+  }
+
+  /** The version by which, or by a later one, all processes serve an ensemble; 0 if that is not known. */
+  agreedVersion(ensemble: string): number {
+    return this.#agreed.get(ensemble) ?? 0;
   }
 
   propose(file: EnsemblesFile): void {
@@ -121,14 +133,17 @@ export class Agreement {
   /** @returns false if it is to be tried again */
   async #settle(): Promise<boolean> {
     if (!isUsable(this.#home)) return false;
+    await this.#beginHome(performance.now() + SETTLE_MS);
     // Each of them even if one before does not answer; a namespace leaves only where the map in force is stored.
     await this.#each((member, deadline) => this.#identify(member, deadline));
+    await this.#catchUp(performance.now() + SETTLE_MS);
     await this.#each((member, deadline) => this.#spread(member, deadline));
     const { map, entries } = this.#file;
     const why = this.#unreadable ?? this.#entriesDiffer(entries) ?? (await this.#adoptInTime(map));
     this.#refuse(why);
     const isSpread = await this.#each((member, deadline) => this.#spread(member, deadline));
-    return why === undefined && isSpread;
+    const isAgreed = await this.#each((member, deadline) => this.#agree(member, deadline));
+    return why === undefined && isSpread && isAgreed;
   }
 
   /** @returns whether the step was done for all; false if it is to be tried again */
@@ -178,11 +193,20 @@ export class Agreement {
 
   /** What keeps the first of the namespaces that would move from moving. */
   async #objection(before: EnsembleMap, after: EnsembleMap, deadline: number): Promise<string | undefined> {
-    for (const namespace of new Set([...before.named, ...after.named])) {
-      const [from, to] = [before.placeOf(namespace), after.placeOf(namespace)];
-      if (from.ensemble === to.ensemble) continue;
-      const why = await this.#keptFromMoving({ namespace, from, to, version: before.version }, deadline);
-      if (why !== undefined) return `The namespace "${namespace}" does not move to "${to.ensemble}": ${why}`;
+    const moves = [...new Set([...before.named, ...after.named])]
+      .map((namespace): Move => {
+        const [from, to] = [before.placeOf(namespace), after.placeOf(namespace)];
+        return { namespace, from, to, version: before.version };
+      })
+      .filter(({ from, to }) => from.ensemble !== to.ensemble);
+    for (let i = 0; i < moves.length; i += CHECKED_AT_ONCE) {
+      const checked = moves.slice(i, i + CHECKED_AT_ONCE).map(async (move) => {
+        const why = await this.#keptFromMoving(move, deadline);
+        if (why === undefined) return undefined;
+        return `The namespace "${move.namespace}" does not move to "${move.to.ensemble}": ${why}`;
+      });
+      const why = (await Promise.all(checked)).find((one) => one !== undefined);
+      if (why !== undefined) return why;
     }
     return undefined;
   }
@@ -199,13 +223,61 @@ export class Agreement {
     if (!isUsable(loses) || loses.stored.map.version !== version || there.ensemble !== from.ensemble)
       return `the map in force is not stored in "${from.ensemble}" yet; this is tried again.`;
     // Nobody has used it yet: there is nothing to move.
-    if ((await zk.fresh(() => zk.exists(layout.namespace(namespace)))) === undefined) return undefined;
+    if ((await zk.fresh(() => zk.exists(layout.namespace(namespace)))) === undefined)
+      return this.#leftAt(gains, namespace, deadline);
     if (!there.closed)
       return `it is in use and not closed; a version of the file must close it at "${from.ensemble}" before.`;
+    const told = await loses.ensemble.foundation.floor.told(deadline);
+    const late = told.filter((one) => Number(one) < version).length;
+    if (late > 0)
+      return `${late} of ${told.length} processes that serve "${from.ensemble}" have not heard of version ${version} yet (postern_ensemble_agreed_version).`;
+    if (await isLeaseAlive(zk, layout, namespace)) return `leases live in it at "${from.ensemble}".`;
     const gaining = gains.ensemble.foundation.context.control;
     await gaining.until(deadline).fresh(() => Promise.resolve());
-    if (gaining.lastZxid > control.lastZxid) return undefined;
+    if (gaining.lastZxid > control.lastZxid) return this.#leftAt(gains, namespace, deadline);
     return `fencing tokens there are lower than they were at "${from.ensemble}"; its floor must be ${control.lastZxid} at least (fencingFloor).`;
+  }
+
+  /** A namespace does not come to where it lay before, and has left what it had. */
+  async #leftAt({ name, ensemble }: Member, namespace: string, deadline: number): Promise<string | undefined> {
+    const { control, layout } = ensemble.foundation.context;
+    const zk = control.until(deadline);
+    const paths = [layout.namespace(namespace), layout.schedulesOf(namespace), layout.reservationsOf(namespace)];
+    const stats = await zk.fresh(() => Promise.all(paths.map((path) => zk.exists(path))));
+    const left = paths.find((_, i) => stats[i] !== undefined);
+    return left === undefined
+      ? undefined
+      : `"${name}" has data of it from before, which would be served again: remove ${left} in ZooKeeper there first.`;
+  }
+
+  /** Says what `default` is before another one gets an id, which may be the same one by a wrong address. */
+  async #beginHome(deadline: number): Promise<void> {
+    const { stored } = this.#home;
+    if (!stored.isStored) await stored.replace(stored.map, deadline);
+  }
+
+  /** `default` has been set back, by a restore: the newest map that the others have is in force. */
+  async #catchUp(deadline: number): Promise<void> {
+    const { stored } = this.#home;
+    for (const member of this.#options.members.values())
+      if (isUsable(member) && member.stored.map.version > stored.map.version) {
+        this.#say(
+          `the map of namespaces in "${DEFAULT_ENSEMBLE}" is older than that in "${member.name}", which is taken`,
+        );
+        await stored.replace(member.stored.map, deadline);
+      }
+  }
+
+  /** @returns whether all processes serve this ensemble by the version by which this one does */
+  async #agree(member: Member, deadline: number): Promise<boolean> {
+    const { name, ensemble, stored } = member;
+    if (!isUsable(member)) return false;
+    const { floor } = ensemble.foundation;
+    const { version } = stored.map;
+    if (!(await floor.tell(String(version), deadline))) return false;
+    const agreed = Math.min(...(await floor.told(deadline)).map(Number));
+    this.#agreed.set(name, agreed);
+    return agreed >= version;
   }
 
   /**
@@ -226,13 +298,11 @@ export class Agreement {
 
   /** @returns false if it is to be tried again */
   async #spread(member: Member, deadline: number): Promise<boolean> {
-    const { name, stored } = member;
+    const { stored } = member;
     const { map } = this.#home.stored;
     if (!isUsable(member)) return false;
-    if (stored.map.version === map.version) return true;
     if (stored.map.version < map.version) return stored.replace(map, deadline);
-    this.#say(`the map of namespaces stored in "${name}" is newer than that in "${DEFAULT_ENSEMBLE}"`);
-    return false;
+    return stored.map.version === map.version;
   }
 
   #entriesDiffer(entries: ReadonlyMap<string, EnsembleEntry>): string | undefined {

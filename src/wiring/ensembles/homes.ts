@@ -1,16 +1,27 @@
 /** Which ensemble serves a request (ADR 41). */
 import { PosternError } from '../../errors.js';
-import type { Home, Homes } from '../../http/routes/choice.js';
+import type { Exchange } from '../../http/frame/exchange.js';
+import type { Asked, Home, Homes } from '../../http/routes/choice.js';
+import { isTransient } from '../../zookeeper/errors.js';
 import type { Member } from './agreement.js';
 import type { EnsembleMap, Place } from './map.js';
 
 /** A member with its routes. */
 export interface HomeOptions extends Member, Home {}
 
+/** A request that is being done. */
+interface UnderWay {
+  readonly namespace: string;
+  readonly isRead: boolean;
+  readonly home: Home;
+  withdraw(why: PosternError): void;
+}
+
 export class EnsembleHomes implements Homes {
   readonly first: Home;
   readonly #homes: ReadonlyMap<string, HomeOptions>;
   readonly #proposed: () => EnsembleMap;
+  readonly #underWay = new Set<UnderWay>();
 
   /** @param proposed the map of the file, for the time in which no stored one is known */
   constructor(homes: readonly HomeOptions[], proposed: () => EnsembleMap) {
@@ -19,18 +30,69 @@ export class EnsembleHomes implements Homes {
     this.#proposed = proposed;
   }
 
-  async homeOf(namespace: string, asked: { isRead: boolean; deadline: number }): Promise<Home> {
-    const place = this.#placeOf(namespace);
-    const home = this.#homes.get(place.ensemble);
-    if (home === undefined)
-      throw notServed(namespace, `it lies on the ensemble "${place.ensemble}", which this replica does not know.`);
-    const { stored } = home;
-    if (!stored.isKnown) await stored.untilKnown(asked.deadline);
+  async homeOf({ namespace, isRead }: Asked, deadline: number): Promise<Home> {
+    const { stored, ensemble } = this.#homeOf(namespace);
+    if (!stored.isKnown) {
+      await ensemble.foundation.format.admit(deadline);
+      await stored.untilKnown(deadline);
+    }
+    return this.#servedAt(namespace, isRead);
+  }
+
+  async serve<T>(exchange: Exchange, asked: Asked, work: (home: Home) => Promise<T>): Promise<T> {
+    const { namespace, isRead } = asked;
+    const home = await this.homeOf(asked, exchange.deadline);
+    let withdraw!: (why: Error) => void;
+    const withdrawn = new Promise<never>((_resolve, reject) => (withdraw = reject));
+    const one: UnderWay = {
+      ...{ namespace, isRead, home },
+      withdraw(why) {
+        const { message, members } = why;
+        const refusal = isRead ? why : new PosternError('outcome-unknown', message, { members });
+        exchange.withdraw(refusal);
+        withdraw(refusal);
+      },
+    };
+    this.#underWay.add(one);
+    try {
+      return await Promise.race([work(home), withdrawn]);
+    } finally {
+      this.#underWay.delete(one);
+    }
+  }
+
+  /**
+   * Call it when a stored map has been read: what is under way where its namespace is not served any more is answered
+   * at once, and nothing that it still does is acknowledged.
+   */
+  review(): void {
+    for (const one of this.#underWay) {
+      try {
+        if (this.#servedAt(one.namespace, one.isRead) === one.home) continue;
+        one.withdraw(notServed(one.namespace, 'it has moved; the request can be repeated.'));
+      } catch (error) {
+        one.withdraw(error as PosternError);
+      }
+    }
+  }
+
+  /** Where the newest map says that it lies. @throws PosternError `zookeeper-unavailable` */
+  #homeOf(namespace: string): HomeOptions {
+    const { ensemble } = this.#placeOf(namespace);
+    const home = this.#homes.get(ensemble);
+    if (home !== undefined) return home;
+    throw notServed(namespace, `it lies on the ensemble "${ensemble}", which this replica does not know.`);
+  }
+
+  /** The same, if it is served there as well. @throws PosternError `zookeeper-unavailable` */
+  #servedAt(namespace: string, isRead: boolean): HomeOptions {
+    const home = this.#homeOf(namespace);
+    const { name, stored } = home;
     if (stored.refused !== undefined) throw notServed(namespace, stored.refused);
     const there = stored.map.placeOf(namespace);
-    if (there.ensemble !== home.name)
-      throw notServed(namespace, `it is about to move, and "${home.name}" does not have it yet, or not any more.`);
-    if (!asked.isRead && (there.closed || place.closed))
+    if (there.ensemble !== name)
+      throw notServed(namespace, `it is about to move, and "${name}" does not have it yet, or not any more.`);
+    if (!isRead && (there.closed || this.#placeOf(namespace).closed))
       throw notServed(namespace, 'it is closed, for instance to be moved; reads without a lease are answered.');
     return home;
   }
@@ -56,17 +118,22 @@ export class EnsembleHomes implements Homes {
     return undefined;
   }
 
-  async namespaceOf(token: string, deadline: number): Promise<string | undefined> {
-    const known = this.namespaceKnown(token);
-    if (known !== undefined) return known;
-    // One that is away is asked last, so that it holds up no token of the others.
+  async namespaceOf(token: string, principal: string, deadline: number): Promise<string> {
+    const caller = { principal, namespace: undefined };
     const all = [...this.#homes.values()].map(({ context }) => context.leases);
-    const inOrder = [...all.filter((leases) => leases.isKeyKnown), ...all.filter((leases) => !leases.isKeyKnown)];
-    for (const leases of inOrder) {
-      const namespace = await leases.namespaceOf(token, deadline);
-      if (namespace !== undefined) return namespace;
+    for (const leases of all) {
+      const opened = leases.openKnown(token, caller);
+      if (opened !== undefined) return opened.lease.namespace;
     }
-    return undefined;
+    // Those that ask nobody come first; of the others, one that is away holds up no token of another.
+    const asking = all.filter(({ isKeyKnown }) => !isKeyKnown);
+    for (const leases of all.filter(({ isKeyKnown }) => isKeyKnown)) {
+      const opened = await leases.openIfOwn(token, caller, deadline);
+      if (opened !== undefined) return opened.lease.namespace;
+    }
+    const opened = await firstKnown(asking.map((leases) => leases.openIfOwn(token, caller, deadline)));
+    // One that opens nowhere is refused in the words of any of them.
+    return (opened ?? (await this.first.context.leases.open(token, caller, deadline))).lease.namespace;
   }
 
   /** As the newest map says of which this replica knows. */
@@ -81,6 +148,28 @@ export class EnsembleHomes implements Homes {
         newest = stored.map;
     return (newest ?? this.#proposed()).placeOf(namespace);
   }
+}
+
+/**
+ * The first answer that is one, or that refuses; undefined if all say that there is none.
+ * @throws the refusal, or what one of them failed with that might have had the answer
+ */
+function firstKnown<T>(asked: readonly Promise<T | undefined>[]): Promise<T | undefined> {
+  return new Promise((resolve, reject) => {
+    let failed: Error | undefined;
+    const each = asked.map((asking) =>
+      asking.then(
+        (answer) => {
+          if (answer !== undefined) resolve(answer);
+        },
+        (error: Error) => {
+          if (isTransient(error)) failed ??= error;
+          else reject(error);
+        },
+      ),
+    );
+    void Promise.all(each).then(() => (failed === undefined ? resolve(undefined) : reject(failed)));
+  });
 }
 
 function notServed(namespace: string, why: string): PosternError {

@@ -73,6 +73,7 @@ function manyOf(options: ServedOptions, path: string): Served {
   const { map, entries } = readEnsembles(path);
   let homes: EnsembleHomes | undefined;
   const members = membersOf(options, entries, {
+    onTaken: () => homes?.review(),
     onRead: () => agreement.look(),
     isOpen: (name, namespace) => homes?.isOpen(name, namespace) ?? false,
   });
@@ -100,7 +101,7 @@ function manyOf(options: ServedOptions, path: string): Served {
       return chosenRoutes(homes, reads());
     },
     readiness: () => readinessOf(all, agreement, options.leaving),
-    tell: () => tellOf(all, options),
+    tell: () => tellOf(all, agreement, options),
     told: () => toldOf(all, options),
     start() {
       for (const { ensemble, stored } of all) {
@@ -121,6 +122,7 @@ interface MemberWithBacklog extends Member {
 }
 
 interface Hooks {
+  readonly onTaken: () => void;
   readonly onRead: () => void;
   readonly isOpen: (ensemble: string, namespace: string) => boolean;
 }
@@ -129,7 +131,7 @@ interface Hooks {
 function membersOf(
   options: ServedOptions,
   entries: ReadonlyMap<string, EnsembleEntry>,
-  { onRead, isOpen }: Hooks,
+  { onTaken, onRead, isOpen }: Hooks,
 ): ReadonlyMap<string, MemberWithBacklog> {
   const configs = [
     [DEFAULT_ENSEMBLE, options.config] as const,
@@ -140,12 +142,15 @@ function membersOf(
     const logger = options.logger.child({ ensemble: name });
     const metrics = createMetrics({ version, processMetrics: false });
     const backlog = new Backlog();
-    const own = { config, metrics, logger, backlog, isOpen: (namespace: string) => isOpen(name, namespace) };
-    const ensemble = new ServedEnsemble({ ...options, ...own });
+    const ensemble: ServedEnsemble = new ServedEnsemble({
+      ...{ ...options, config, metrics, logger, backlog },
+      isOpen: (namespace) => isOpen(name, namespace),
+      onRegistered: (zk) => stored.readFirst(zk),
+    });
     const { control, layout } = ensemble.foundation.context;
     const onFault = (error: unknown): void =>
       logger.warn({ err: error }, 'reading the map of namespaces failed; retrying');
-    const stored = new StoredMap({ name, home, control, layout, onRead, onFault });
+    const stored: StoredMap = new StoredMap({ name, home, control, layout, onTaken, onRead, onFault });
     home ??= stored;
     return [name, { name, ensemble, backlog, stored }];
   });
@@ -174,13 +179,14 @@ function limitOf(all: readonly MemberWithBacklog[], { config, clock }: ServedOpt
   };
 }
 
-/** Ready as long as one of them is. */
+/** Ready as long as one of them is; but a rolling update stops where a floor cannot be raised beside the others. */
 function readinessOf(all: readonly Member[], agreement: Agreement, leaving: AbortSignal): Readiness {
   if (leaving.aborted) return (all[0] as Member).ensemble.readiness;
   const each = all.map((member) => ({ name: member.name, why: whyNot(member) }));
   const reasons = each.flatMap(({ name, why }) => why.map((reason) => `Ensemble "${name}": ${reason}`));
   if (agreement.refused !== undefined) reasons.push(`POSTERN_ENSEMBLES: ${agreement.refused}`);
-  return { ready: each.some(({ why }) => why.length === 0), reasons };
+  const waits = all.some(({ ensemble }) => ensemble.foundation.floor.isWaiting);
+  return { ready: !waits && each.some(({ why }) => why.length === 0), reasons };
 }
 
 /** Why an ensemble is not served; empty if it is. */
@@ -191,12 +197,13 @@ function whyNot({ ensemble, stored }: Member): readonly string[] {
   return stored.isKnown ? [] : ['its map of namespaces has not been read yet.'];
 }
 
-function tellOf(all: readonly Member[], { metrics }: ServedOptions): void {
+function tellOf(all: readonly Member[], agreement: Agreement, { metrics }: ServedOptions): void {
   for (const member of all) {
     const { name: ensemble, stored } = member;
     member.ensemble.tell();
     metrics.ensembleReady.set({ ensemble }, whyNot(member).length === 0 ? 1 : 0);
     metrics.ensembleMapVersion.set({ ensemble }, stored.map.version);
+    metrics.ensembleAgreedVersion.set({ ensemble }, agreement.agreedVersion(ensemble));
   }
 }
 

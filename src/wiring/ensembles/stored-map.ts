@@ -9,6 +9,7 @@
 import type { Layout } from '../../leases/layout.js';
 import { keepLooking } from '../../recipes/observing/keep-looking.js';
 import { SECOND } from '../../time.js';
+import type { BoundClient } from '../../zookeeper/bound.js';
 import { byDeadline } from '../../zookeeper/by-deadline.js';
 import type { ControlSession } from '../../zookeeper/control-session.js';
 import { unless } from '../../zookeeper/errors.js';
@@ -24,7 +25,9 @@ export interface StoredMapOptions {
   readonly home?: StoredMap | undefined;
   readonly control: ControlSession;
   readonly layout: Pick<Layout, 'root'>;
-  /** Called after each reading. */
+  /** Called with what was read, before anything else is done. */
+  readonly onTaken: () => void;
+  /** Called when it has been read without being asked: it may have changed. */
   readonly onRead: () => void;
   readonly onFault: (error: unknown) => void;
 }
@@ -51,6 +54,11 @@ export class StoredMap {
     return this.#map;
   }
 
+  /** Whether there is one; before it has been read, it is not. */
+  get isStored(): boolean {
+    return this.#nodeVersion !== undefined;
+  }
+
   /** Whether it has been read, and that of `default` as well. */
   get isKnown(): boolean {
     return this.#isKnown && (this.#options.home?.isKnown ?? true);
@@ -75,6 +83,19 @@ export class StoredMap {
   async untilKnown(deadline: number): Promise<void> {
     if (!this.#isKnown) await byDeadline(this.#known, deadline, 'the map of namespaces');
     await this.#options.home?.untilKnown(deadline);
+  }
+
+  /**
+   * Reads it for the first time, or anew on a further session: once this process is registered there, and before
+   * anything else is done. What has been closed since is not served any more, whatever was known before.
+   * @throws NoReplyError
+   */
+  async readFirst(zk: BoundClient): Promise<void> {
+    await zk.sync(this.#path);
+    this.#take(await zk.find(this.#path));
+    this.#isKnown = true;
+    this.#told();
+    this.#options.onRead();
   }
 
   start(): void {
@@ -135,8 +156,6 @@ export class StoredMap {
         if (absent.value !== undefined) return;
       }
       this.#take(present.value);
-      this.#isKnown = true;
-      this.#told();
       onRead();
       if (!signal.aborted) await woken;
     } finally {
@@ -146,6 +165,11 @@ export class StoredMap {
   }
 
   #take(node: NodeData | undefined): void {
+    this.#parse(node);
+    this.#options.onTaken();
+  }
+
+  #parse(node: NodeData | undefined): void {
     this.#nodeVersion = node?.stat.version;
     this.#unusable = undefined;
     if (node === undefined) {

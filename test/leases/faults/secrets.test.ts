@@ -6,7 +6,7 @@ import { Lease } from '../../../src/leases/lease.js';
 import { eventually } from '../../support/eventually.js';
 import { startPair } from '../../support/start-gateway.js';
 import { freshRoot, sharedZooKeeper } from '../../support/start-zookeeper.js';
-import { controlIn } from '../../support/zookeeper/sessions.js';
+import { controlIn, NOTHING_SENT, rejection } from '../../support/zookeeper/sessions.js';
 import { Layout } from '../../../src/leases/layout.js';
 import { leaseBehind, soon, Witness } from '../../support/scene.js';
 
@@ -93,6 +93,17 @@ test('of two replicas that make the shared key at once, one takes the key of the
     label: '',
   };
   expect(rings[1]?.open(rings[0]?.seal(grant) ?? '')).toBeDefined();
+});
+
+test('those who ask for the shared key at once share one reading, and none waits longer than it may (T2)', async () => {
+  await using control = await controlIn(sharedZooKeeper(), freshRoot());
+  const keys = new LeaseKeys(control, new Layout('/below'), []);
+  const before = control.observer.requests.length;
+  const hurried = rejection(keys.ring(performance.now()));
+  const rings = await Promise.all(Array.from({ length: 100 }, () => keys.ring(soon())));
+  expect(await hurried).toMatchObject(NOTHING_SENT);
+  expect(new Set(rings).size).toBe(1);
+  expect(control.observer.requests.slice(before).filter((operation) => operation === 'sync')).toHaveLength(1);
 });
 
 test('without configured keys a token opens at every replica, also at one that starts later (T2)', async () => {

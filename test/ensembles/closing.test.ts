@@ -1,0 +1,169 @@
+/** Closing a namespace is strict: afterwards no replica acknowledges anything there, however late it hears of it. */
+import { expect, test } from 'vitest';
+import { eventually } from '../support/eventually.js';
+import { EventReader } from '../support/http/event-stream.js';
+import type { Client } from '../support/http/client.js';
+import { spawnReplica } from '../support/start-gateway.js';
+import { scaled, timing } from '../support/timing.js';
+import { inNamespace, reasonsOf, startTwo, untilInForce } from './two.js';
+
+const ORDERS = inNamespace('orders');
+const CLOSED = { orders: { ensemble: 'default', closed: true } };
+
+function untilRefused(replica: Client, why: RegExp): Promise<unknown> {
+  return eventually(
+    `the file is refused: ${why.source}`,
+    async () => (await reasonsOf(replica)).some((reason) => why.test(reason)),
+    { withinMs: timing.processMs },
+  );
+}
+
+async function agreedAt(replica: Client, ensemble: string): Promise<number> {
+  const text = (await replica.call('GET', '/metrics')).body as string;
+  return Number(
+    new RegExp(`^postern_ensemble_agreed_version\\{ensemble="${ensemble}"\\} (\\d+)$`, 'm').exec(text)?.[1],
+  );
+}
+
+test(
+  'a replica that stood still while a namespace moved away does nothing there any more',
+  { timeout: scaled(120_000) },
+  async () => {
+    await using two = await startTwo();
+    const path = two.file(1, {});
+    await using replica = await two.start(path);
+    const settings = { POSTERN_ENSEMBLES: path };
+    await using hung = await spawnReplica({ zookeeper: two.east.connectString, root: two.root, settings });
+    await untilInForce(replica, 1);
+    await hung.expect(201, 'PUT', '/v1/config/app', { body: { kept: 0 }, ...ORDERS });
+    await eventually('both have told', async () => (await agreedAt(hung, 'default')) === 1);
+
+    hung.pause();
+    two.file(2, CLOSED);
+    await untilInForce(replica, 2);
+    expect(await agreedAt(replica, 'default')).toBe(1);
+    two.file(3, { orders: 'west' });
+    await untilRefused(replica, /1 of 2 processes that serve "default" have not heard of version 2 yet/);
+
+    // What comes meanwhile it finds when it goes on, with the map of before in its mind.
+    const late = Array.from({ length: 20 }, (_, i) =>
+      hung.call('PUT', `/v1/config/${i % 2 === 0 ? 'app' : `new-${i}`}`, { body: { kept: 1 }, ...ORDERS }),
+    );
+    const read = hung.call('GET', '/v1/config/app', ORDERS);
+    // Its session ends, and with that what it might do.
+    await untilInForce(replica, 3);
+    hung.resume();
+    for (const { status, body } of await Promise.all(late))
+      expect([status, body]).toEqual([503, expect.objectContaining({ namespace: 'orders' })]);
+    expect((await read).status).toBe(503);
+    await untilInForce(hung, 3);
+    await replica.expect(404, 'GET', '/v1/config/app', ORDERS);
+    await hung.expect(201, 'PUT', '/v1/config/app', { body: { kept: 2 }, ...ORDERS });
+    await replica.expect(200, 'GET', '/v1/config/app', ORDERS);
+  },
+);
+
+test(
+  'what waits in a namespace that is closed is answered at once, and a stream that prolongs a lease ends',
+  { timeout: scaled(60_000) },
+  async () => {
+    await using two = await startTwo();
+    await using replica = await two.start(two.file(1, {}));
+    await untilInForce(replica, 1);
+    const lease = (): Promise<{ leaseToken: string }> =>
+      replica.expect(201, 'POST', '/v1/leases', { body: { ttlMs: 20_000 }, ...ORDERS });
+    const [holder, waiter] = [await lease(), await lease()];
+    const acquire = { body: { requestId: 'a' }, leaseToken: holder.leaseToken };
+    await replica.expect(200, 'POST', '/v1/locks/l/acquire', acquire);
+    const waiting = replica.call('POST', '/v1/locks/l/acquire', {
+      body: { requestId: 'b', waitMs: 50_000 },
+      leaseToken: waiter.leaseToken,
+    });
+    await eventually(
+      'it waits',
+      async () => (await replica.expect(200, 'GET', '/v1/locks/l', ORDERS)).waiters.length === 1,
+    );
+    const { leaseToken } = holder;
+    await using stream = await EventReader.open(replica.url, '/v1/leases/self/events', { leaseToken });
+    two.file(2, CLOSED);
+    expect((await waiting).body).toMatchObject({ code: 'outcome-unknown', namespace: 'orders', status: 503 });
+    await eventually('the stream ends', async () => stream.ended);
+    const problem = stream.seen.at(-1);
+    expect(problem).toMatchObject({ event: 'problem', data: { status: 503, namespace: 'orders' } });
+    await untilInForce(replica, 2);
+    two.file(3, { orders: 'west' });
+    await untilRefused(replica, /"orders" does not move to "west": leases live in it at "default"/);
+  },
+);
+
+test('a namespace does not come back to data that it has left', { timeout: scaled(90_000) }, async () => {
+  await using two = await startTwo();
+  // Fencing tokens there keep nothing from coming back.
+  const settings = { POSTERN_FENCING_FLOOR: String(2 ** 42) };
+  await using replica = await two.start(two.file(1, { orders: 'west' }), { settings });
+  await untilInForce(replica, 1);
+  const { control, layout } = replica.gateway.ensembles[0]!.foundation.context;
+  const zk = control.until(performance.now() + timing.processMs);
+  await replica.expect(201, 'PUT', '/v1/config/app', { body: 1, ...ORDERS });
+  await zk.ensure(layout.configKey('orders', 'old'));
+  two.file(2, { orders: { ensemble: 'west', closed: true } });
+  await untilInForce(replica, 2);
+  two.file(3, {});
+  await untilRefused(
+    replica,
+    /"default" has data of it from before, .*: remove \S+\/ns\/orders in ZooKeeper there first/,
+  );
+  await control.removeRecursive(layout.namespace('orders'), performance.now() + timing.processMs);
+  await untilInForce(replica, 3);
+});
+
+test('a `default` that was set back to an older map is given the newest', { timeout: scaled(60_000) }, async () => {
+  await using two = await startTwo();
+  await using replica = await two.start(two.file(1, {}));
+  await untilInForce(replica, 1);
+  const { control, layout } = replica.gateway.ensembles[0]!.foundation.context;
+  const path = `${layout.root}/ensembles`;
+  const zk = control.until(performance.now() + timing.processMs);
+  const old = await zk.find(path);
+  two.file(2, { orders: 'west' });
+  await untilInForce(replica, 2);
+  await replica.expect(201, 'PUT', '/v1/config/app', { body: 1, ...ORDERS });
+  await zk.set(path, old!.data);
+  await eventually('it has the newest again', async () => !(await zk.find(path))!.data.equals(old!.data));
+  await untilInForce(replica, 2);
+  await replica.expect(200, 'GET', '/v1/config/app', ORDERS);
+  expect(await reasonsOf(replica)).toEqual([]);
+});
+
+test(
+  'a name that stands for `default` by a wrong address is bound to nothing',
+  { timeout: scaled(60_000) },
+  async () => {
+    await using two = await startTwo();
+    {
+      await using wrong = await two.start(two.file(1, {}, 'ensembles.json', two.east.connectString, 0));
+      await untilRefused(wrong, /The data there belong to the ensemble "default"/);
+    }
+    await using right = await two.start(two.file(2, { orders: 'west' }, 'ensembles.json', two.west.connectString, 0));
+    await untilInForce(right, 2);
+    await right.expect(201, 'PUT', '/v1/config/app', { body: 1, ...ORDERS });
+  },
+);
+
+test(
+  'a rolling update stops where the floor cannot be raised beside the others',
+  { timeout: scaled(60_000) },
+  async () => {
+    await using two = await startTwo();
+    const path = two.file(1, {});
+    await using replica = await two.start(path);
+    await untilInForce(replica, 1);
+    const settings = { POSTERN_FENCING_FLOOR: String(2 ** 43) };
+    const started = { zookeeper: two.east.connectString, root: two.root, becomesReady: false };
+    await using next = await spawnReplica({ ...started, settings: { ...settings, POSTERN_ENSEMBLES: path } });
+    await eventually('it listens', async () => (await next.call('GET', '/healthz')).status === 200);
+    await untilRefused(next, /it can be raised only when nobody counts with it/);
+    await next.expect(503, 'GET', '/readyz');
+    await replica.expect(200, 'GET', '/readyz');
+  },
+);
