@@ -6,8 +6,9 @@ import { isDeepStrictEqual } from 'node:util';
 import { type Postern, type Schemas } from '../../client/index.js';
 import { UsageError } from '../exit.js';
 import type { Output } from '../output.js';
+import { listed } from '../plain/client.js';
 import { batchesOf, BATCH_BYTES, changesOf, entryOf, inHalves, writeBatch } from '../plain/config-changes.js';
-import { ifThere } from './export.js';
+import { ifThere, messagesOf, PAGE } from './export.js';
 import type { BackupRecord, Item, RecordKind } from './format.js';
 
 /** How many records came to which end. */
@@ -40,6 +41,8 @@ export class Restorer {
   readonly #output: Output;
   #batch: BackupRecord[] = [];
   #bytes = 0;
+  /** The ids of the messages that were there before the first one came back, and of those that came back. */
+  #ids: Set<string> | undefined;
 
   constructor(postern: Postern, { overwrite, isDry }: { overwrite: boolean; isDry: boolean }, output: Output) {
     this.#postern = postern;
@@ -106,12 +109,21 @@ export class Restorer {
     const { item, line } = batch[0] as BackupRecord;
     const { queue: name } = item;
     if (typeof name !== 'string') throw new UsageError(`line ${line} has no "queue" that is a text`);
+    this.#ids ??= await idsOfAll(this.#postern);
+    const missing: Schemas['RestoredMessage'][] = [];
+    for (const { item: each, line: at } of batch) {
+      const { queue: _, ...message } = each as Item & Schemas['RestoredMessage'];
+      if (typeof message.id !== 'string') throw new UsageError(`line ${at} has no "id" that is a text`);
+      if (this.#ids.has(message.id)) continue;
+      this.#ids.add(message.id);
+      missing.push(message);
+    }
     if (this.#isDry) {
-      this.tally.created += batch.length;
+      this.tally.created += missing.length;
+      this.tally.same += batch.length - missing.length;
       return;
     }
-    const messages = batch.map(({ item: { queue: _, ...message } }) => message as Schemas['RestoredMessage']);
-    const counts = await inHalves(messages, (some) => this.#restore(name, some));
+    const counts = missing.length === 0 ? [] : await inHalves(missing, (some) => this.#restore(name, some));
     const created = counts.reduce((sum, count) => sum + count, 0);
     this.tally.created += created;
     this.tally.same += batch.length - created;
@@ -185,6 +197,19 @@ export class Restorer {
     const details = { action: end, kind, name, ...(this.#isDry && { dryRun: true }) };
     this.#output.result(details, () => `${this.#isDry && end !== 'kept' ? 'would be ' : ''}${end} ${kind} ${name}`);
   }
+}
+
+/**
+ * Of the messages of all queues, in whatever state: one that is there may have been moved since it was exported. What
+ * an import has brought back, and others have taken since, is known to the gateway (protocol C97).
+ */
+async function idsOfAll(postern: Postern): Promise<Set<string>> {
+  const ids = new Set<string>();
+  for await (const { name, depth, delayed } of listed(postern, 'queues', { limit: PAGE })) {
+    if (depth + delayed === 0) continue;
+    for await (const { id } of messagesOf(postern, name)) ids.add(id);
+  }
+  return ids;
 }
 
 function defined(item: Item): Item {

@@ -2840,7 +2840,8 @@ export interface paths {
          *     then, or none. `postern import` sends this request.
          *
          *     A message is brought back once, however often it is restored to this queue within a day, at any replica: status
-         *     200 then. `maxDepth` and `messageTtlMs` of the queue do not count. `priority` counts where the `order` of the
+         *     200 then. One that is there and was not brought back is not recognised, and is there twice then: leave out what
+         *     peeks show, as `postern import` does. `maxDepth` and `messageTtlMs` of the queue do not count. `priority` counts where the `order` of the
          *     queue is `priority`; with `order: grouped`, messages that are not due yet or that expire are refused. The queue
          *     must be there. Scope: `admin` on queues.
          */
