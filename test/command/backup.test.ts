@@ -178,6 +178,47 @@ describe('postern import', { timeout: 3 * LONG_MS }, () => {
     expect([found.length, new Set(found.map(({ id }) => id)).size]).toEqual([MANY - 1, MANY - 1]);
   });
 
+  it('says with --dry-run what it does then, and of how many messages it cannot know that', async () => {
+    await using replica = await startReplica();
+    await fill(replica);
+    const file = saved(await output(replica.url, ['export']));
+    const both = async (...options: string[]): Promise<[object[], object[]]> => {
+      const words = ['import', file, '--namespace', 'other', '--json', ...options];
+      const dry = linesOf(await output(replica.url, [...words, '--dry-run']));
+      return [dry, linesOf(await output(replica.url, words))];
+    };
+    // What is asked for at once is told as it is answered.
+    const told = (lines: readonly object[]): string[] =>
+      lines.map((line) => JSON.stringify({ ...line, dryRun: undefined, unsure: undefined })).sort();
+    const [dry, real] = await both();
+    expect(told(dry)).toEqual(told(real));
+    expect(dry.at(-1)).toMatchObject({ replaced: 0, same: 0, kept: 0, unsure: 0 });
+    const [dryAgain, again] = await both();
+    expect(told(dryAgain)).toEqual(told(again));
+    expect(again.at(-1)).toMatchObject({ created: 0, replaced: 0, kept: 0 });
+
+    const other = { headers: { namespace: 'other' } };
+    await replica.expect(200, 'POST', '/v1/counters/visits/add', { body: { by: 1 }, ...other });
+    await replica.expect(200, 'PUT', '/v1/config/app/json', { body: 2, ...other });
+    await replica.expect(204, 'POST', '/v1/queues/timed/resume', other);
+    const [dryKept, kept] = await both();
+    expect(told(dryKept)).toEqual(told(kept));
+    expect(kept.at(-1)).toMatchObject({ created: 0, replaced: 0, kept: 3 });
+    expect(await replica.expect(200, 'GET', '/v1/queues/timed', other)).toMatchObject({ paused: false });
+    const [dryOver, over] = await both('--overwrite');
+    expect(told(dryOver)).toEqual(told(over));
+    expect(over.at(-1)).toMatchObject({ created: 0, replaced: 3, kept: 0 });
+    expect(await replica.expect(200, 'GET', '/v1/queues/timed', other)).toMatchObject({ paused: true });
+
+    // Only the gateway knows that it has brought them back before.
+    await replica.expect(200, 'POST', '/v1/queues/many/pop', { body: { max: 2 }, ...other });
+    const [dryTaken, taken] = await both();
+    expect(dryTaken.at(-1)).toMatchObject({ created: 2, unsure: 2 });
+    expect(taken.at(-1)).toMatchObject({ created: 0 });
+    const text = await output(replica.url, ['import', file, '--namespace', 'other', '--dry-run']);
+    expect(text).toMatch(/2 created, .*; 2 of these are messages that .* cannot be seen/);
+  });
+
   it('says that what is no regular file cannot be read twice, and writes nothing of it', async () => {
     await using replica = await startReplica();
     await replica.expect(201, 'PUT', '/v1/config/app/key', { body: 1 });

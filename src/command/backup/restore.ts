@@ -35,6 +35,11 @@ const AT_ONCE: Readonly<Record<RecordKind, number>> = {
 
 export class Restorer {
   readonly tally: Tally = { created: 0, replaced: 0, same: 0, kept: 0 };
+  /**
+   * Messages that a dry run counts as created, and that an import of the last day may have brought and others taken:
+   * the gateway tells who restores them, and nobody else.
+   */
+  unsure = 0;
   readonly #postern: Postern;
   readonly #overwrite: boolean;
   readonly #isDry: boolean;
@@ -43,6 +48,8 @@ export class Restorer {
   #bytes = 0;
   /** The ids of the messages that were there before the first one came back, and of those that came back. */
   #ids: Set<string> | undefined;
+  /** The last queue that was not there: no import has brought its messages. */
+  #newQueue: string | undefined;
 
   constructor(postern: Postern, { overwrite, isDry }: { overwrite: boolean; isDry: boolean }, output: Output) {
     this.#postern = postern;
@@ -121,6 +128,7 @@ export class Restorer {
     if (this.#isDry) {
       this.tally.created += missing.length;
       this.tally.same += batch.length - missing.length;
+      if (name !== this.#newQueue) this.unsure += missing.length;
       return;
     }
     const counts = missing.length === 0 ? [] : await inHalves(missing, (some) => this.#restore(name, some));
@@ -165,12 +173,12 @@ export class Restorer {
     const { name, config, paused } = item as Named & { config: Schemas['QueueConfig']; paused: boolean };
     const path = { name };
     const found = await ifThere(this.#postern.request('GET /v1/queues/{name}', { path }));
-    const end = await this.#settle(found?.config, config, () =>
-      this.#postern.request('PUT /v1/queues/{name}', { path, body: config }),
-    );
-    if (paused && !this.#isDry && found?.paused !== true && end !== 'kept')
-      await this.#postern.request('POST /v1/queues/{name}/pause', { path });
-    return end;
+    if (found === undefined) this.#newQueue = name;
+    const there = found && { config: found.config, paused: paused && found.paused };
+    return this.#settle(there, { config, paused }, async () => {
+      await this.#postern.request('PUT /v1/queues/{name}', { path, body: config });
+      if (paused && found?.paused !== true) await this.#postern.request('POST /v1/queues/{name}/pause', { path });
+    });
   }
 
   async #schedule(item: Item): Promise<End> {

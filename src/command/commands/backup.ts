@@ -36,6 +36,11 @@ Interrupted or refused, the command may be run again: it goes on, and brings no 
 back before and taken since come once more. What is in the queues is read before the first message is brought back: one that is moved from queue to queue \
 just then may be overlooked, and come twice. At the end it says what it did.
 
+A queue that was paused comes back paused; one that is there and runs differs then.
+
+With --dry-run it says the same as it would otherwise, as long as nobody else writes meanwhile. It does not know what the gateway would refuse, nor \
+which messages an import of the last day has brought back and others have taken since: they count as created, and it says of how many that is not sure.
+
 FILE is read once before anything is written: one that is cut off or was changed is refused, and so is a pipe, such as <(zcat …). From standard input, that is seen at the end only.
 
 It needs the scope "use" and "read" on each kind, and "admin" on queues. A schedule goes on with the first time after its import.`,
