@@ -5087,7 +5087,7 @@ export interface components {
             startedAt: components["schemas"]["Instant"];
             uptimeMs: number;
             ready: boolean;
-            /** @description What keeps the replica out of service, as in `/readyz`; empty if it is ready. */
+            /** @description What keeps the replica, or one of its ensembles, out of service, as in `/readyz`: if there is a port for operations, that they are told there. */
             reasons: string[];
             /** @description What the ensemble allows as `ttlMs`; null as long as that is not known. */
             sessionBounds?: components["schemas"]["SessionBounds"] | null;
