@@ -292,6 +292,20 @@ describe('postern export', { timeout: 3 * LONG_MS }, () => {
     expect(left.filter(({ state, deliveries }) => state === 'claimed' || deliveries > 0)).toEqual([]);
   });
 
+  it('ends with 73 when its output could not be written whole, and says why', async () => {
+    await using replica = await startReplica();
+    const full = runCommand(['export'], {
+      url: replica.url,
+      through: ['sh', '-c', 'exec "$@" > /dev/full', 'sh'],
+    });
+    expect(await full.code()).toBe(73);
+    expect(full.stderr).toMatch(/^postern: the output was not written whole: ENOSPC: no space left on device.*\n$/);
+    const unread = runCommand(['export'], { url: replica.url });
+    unread.child.stdout?.destroy();
+    expect(await unread.code()).toBe(73);
+    expect(unread.stderr).toBe('postern: the output was not written whole: nobody reads it any more\n');
+  });
+
   it('refuses kinds that there are not', async () => {
     const run = runCommand(['export', '--kinds', 'config,locks']);
     expect(await run.code()).toBe(64);
