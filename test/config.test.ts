@@ -96,6 +96,11 @@ describe('settings', () => {
 
   it.each([
     ['POSTERN_ZOOKEEPER', 'zk1 zk2'],
+    ['POSTERN_ZOOKEEPER', '127.0.0.1:99999'],
+    ['POSTERN_ZOOKEEPER', 'zk1:2181,zk2:0'],
+    ['POSTERN_ZOOKEEPER', 'zk1:2181/apps/../other'],
+    ['POSTERN_ZOOKEEPER', 'zk1:2181//apps'],
+    ['POSTERN_ZOOKEEPER', '[%]:2181'],
     ['POSTERN_ZOOKEEPER_TLS', 'yes'],
     ['POSTERN_PORT', '65536'],
     ['POSTERN_PORT', '-1'],

@@ -11,6 +11,8 @@ export const EXIT = {
   noGateway: 69,
   /** What the gateway answered is not understood. */
   unexpected: 70,
+  /** The output is not whole: the disk is full, or nobody reads it any more. */
+  notWritten: 73,
   /** There is no attempt left: retrying later does not help. */
   exhausted: 74,
   /** Not acquired in time, or not served. */
@@ -34,6 +36,7 @@ export const EXIT_MEANINGS: readonly (readonly [ExitCode, string])[] = [
   [EXIT.usage, 'wrong usage; the message names the flag or the argument'],
   [EXIT.noGateway, 'no gateway answered; the message names the address that was tried, and why it failed'],
   [EXIT.unexpected, 'an answer was not understood'],
+  [EXIT.notWritten, 'the output was not written whole, as on a full disk, or behind a pipe that nobody reads any more'],
   [EXIT.exhausted, 'all attempts at the occurrence of a run have failed'],
   [EXIT.notAcquired, 'not acquired in time, or not served: it may be tried again later'],
   [EXIT.lost, 'the hold was lost, taken back or held for too long, and the job was stopped'],

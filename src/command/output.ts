@@ -4,6 +4,7 @@
  */
 import { writeSync } from 'node:fs';
 import { isatty } from 'node:tty';
+import { EXIT, Failure } from './exit.js';
 
 const STDOUT = 1;
 const STDERR = 2;
@@ -14,10 +15,7 @@ const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
 const UNSEEN_IN_LINES = /(?![\t\n])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
 const sleeper = new Int32Array(new SharedArrayBuffer(4));
 
-/** Nobody reads standard output any more, as after `| head`. */
-export class OutputClosed extends Error {}
-
-/** @throws OutputClosed */
+/** @throws Failure: what is printed by halves must not pass for all there is, as a backup in a pipeline might */
 function write(descriptor: number, content: string | Uint8Array): void {
   let rest: Uint8Array = Buffer.from(content);
   while (rest.length > 0) {
@@ -25,11 +23,15 @@ function write(descriptor: number, content: string | Uint8Array): void {
       rest = rest.subarray(writeSync(descriptor, rest));
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
-      if (code === 'EPIPE') throw new OutputClosed();
-      if (code !== 'EAGAIN') throw error;
+      if (code !== 'EAGAIN') throw notWritten(error as NodeJS.ErrnoException);
       Atomics.wait(sleeper, 0, 0, RETRY_MS); // somebody else has made the pipe non-blocking, and it is full
     }
   }
+}
+
+function notWritten(error: NodeJS.ErrnoException): Failure {
+  const why = error.code === 'EPIPE' ? 'nobody reads it any more' : error.message;
+  return new Failure(EXIT.notWritten, `the output was not written whole: ${why}`, {}, { cause: error });
 }
 
 export class Output {

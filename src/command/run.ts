@@ -3,7 +3,7 @@ import { findCommand, nearest, parse } from './arguments/parse.js';
 import { helpOf, helpOfAll, usage } from './arguments/help.js';
 import type { Command, CommonValues, Entry } from './arguments/command.js';
 import { EXIT, Failure, UsageError } from './exit.js';
-import { Output, OutputClosed } from './output.js';
+import { Output } from './output.js';
 import type { Guardian } from './process/guarded.js';
 import { COMMANDS, ENTRIES } from './table.js';
 
@@ -76,7 +76,6 @@ async function exitCodeOf(output: Output, work: () => Promise<number>): Promise<
   try {
     return await work();
   } catch (error) {
-    if (error instanceof OutputClosed) return EXIT.ok;
     const failure = error instanceof Failure ? error : (await import('./failures.js')).failureOf(error);
     output.tell('failed', failure.message, { exitCode: failure.exitCode, ...failure.details });
     return failure.exitCode;

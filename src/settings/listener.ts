@@ -20,7 +20,7 @@ export const LISTENER = {
     {
       env: 'POSTERN_OPS_PORT',
       sentence:
-        'Separate port for /healthz, /readyz and /metrics; /metrics is then served only there. 0 picks any free port.',
+        'Separate port for /healthz, /readyz and /metrics; /metrics, and the reasons of /readyz, are then served only there. 0 picks any free port.',
     },
     { min: 0, max: 65_535 },
   ),

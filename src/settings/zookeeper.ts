@@ -1,8 +1,13 @@
 /** The ensemble, and how it is spoken to. */
 import { contentOfFile, flag, integer, optionalMatching, textOfFile, type Setting } from './setting.js';
 
-const SERVER = String.raw`(\[[0-9A-Fa-f:.%]+\]|[^\s:,/[\]]+)(:\d{1,5})?`;
-export const CONNECT_STRING = new RegExp(`^${SERVER}(,${SERVER})*(/[^\\s]*)?$`);
+const PORT = String.raw`0*([1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d{2}|655[0-2]\d|6553[0-5])`;
+const SERVER = String.raw`(\[[0-9A-Fa-f:.]+(%[\w.-]+)?\]|[^\s:,/[\]]+)(:(?!\d{6})${PORT})?`;
+const CHROOT = String.raw`(/(?!\.{1,2}(/|$))[^\s/\0]+)*/*`;
+/** What `parseConnectString` can read, at the least: what this takes is not refused later, without a name. */
+export const CONNECT_STRING = new RegExp(`^${SERVER}(,${SERVER})*${CHROOT}$`);
+export const CONNECT_STRING_RULE =
+  'host:port,host:port…, with ports from 1 to 65535, and may end in a chroot such as /apps';
 const DIGEST_RULE = 'user:password';
 const DIGEST = /^[^:]+:.+$/;
 /** As much is left for what the ensemble counts itself: numbers up to 2^53 are exact in JSON. */
@@ -14,7 +19,7 @@ export const ZOOKEEPER = {
       env: 'POSTERN_ZOOKEEPER',
       sentence: 'The ensemble to use; without it, `npm start` starts its own ZooKeeper.',
     },
-    'host:port,host:port… and may end in a chroot such as /apps',
+    CONNECT_STRING_RULE,
     CONNECT_STRING,
   ),
   ensembles: optionalMatching(

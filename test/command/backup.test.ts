@@ -38,6 +38,12 @@ function saved(backup: string): string {
   return file;
 }
 
+/** What an import says at its end. */
+async function summaryOf(url: string, words: readonly string[]): Promise<Record<string, unknown>> {
+  const lines = (await output(url, ['import', ...words, '--json'])).trim().split('\n');
+  return JSON.parse(lines.at(-1) ?? '') as Record<string, unknown>;
+}
+
 /** Something of each kind. */
 async function fill(replica: Replica): Promise<void> {
   await replica.expect(201, 'PUT', '/v1/config/app/json', { body: { deep: [1, 'ä\u2028'] } });
@@ -123,23 +129,94 @@ describe('postern import', { timeout: 3 * LONG_MS }, () => {
     await killed.untilSays(/restored|queue \w+: \d+ messages/);
     killed.child.kill('SIGKILL');
     await killed.ended;
-    const summary = await output(replica.url, ['import', file, '--json']);
-    expect(JSON.parse(summary.trim().split('\n').at(-1) ?? '')).toMatchObject({
-      event: 'imported',
-      replaced: 0,
-      kept: 0,
-    });
+    expect(await summaryOf(replica.url, [file])).toMatchObject({ event: 'imported', replaced: 0, kept: 0 });
     expect(itemsOf(await output(replica.url, ['export']))).toEqual(itemsOf(backup));
 
     // What somebody has taken since does not come back, and what was changed is kept.
     expect(await pop(replica, 'many', { max: 5 })).toHaveLength(5);
     await replica.expect(200, 'POST', '/v1/counters/visits/add', { body: { by: 1 } });
-    const again = await output(replica.url, ['import', file, '--json']);
-    expect(JSON.parse(again.trim().split('\n').at(-1) ?? '')).toMatchObject({ created: 0, replaced: 0, kept: 1 });
+    expect(await summaryOf(replica.url, [file])).toMatchObject({ created: 0, replaced: 0, kept: 1 });
     expect(await replica.expect(200, 'GET', '/v1/queues/many')).toMatchObject({ depth: MANY - 5 });
     expect(await replica.expect(200, 'GET', '/v1/counters/visits')).toMatchObject({ value: 43 });
     await output(replica.url, ['import', file, '--overwrite', '--kinds', 'counters']);
     expect(await replica.expect(200, 'GET', '/v1/counters/visits')).toMatchObject({ value: 42 });
+  });
+
+  it('leaves out the messages that are there, in whatever state and queue, and brings back what was taken', async () => {
+    await using replica = await startReplica();
+    await fill(replica);
+    await push(replica, 'timed', [{ body: 'gone', expiresInMs: 1 }]);
+    const backup = await output(replica.url, ['export']);
+    const file = saved(backup);
+    expect(await summaryOf(replica.url, [file])).toMatchObject({ created: 0, replaced: 0, kept: 0 });
+    expect(itemsOf(await output(replica.url, ['export']))).toEqual(itemsOf(backup));
+    await replica.expect(200, 'POST', '/v1/queues/ranked.dead/redrive', { body: { to: 'many' } });
+    const taken = await pop(replica, 'many', { max: 3 });
+    await push(replica, 'many', [{ body: 'new' }]);
+    expect(await summaryOf(replica.url, [file])).toMatchObject({ created: 3, replaced: 0, kept: 0 });
+    const ids = (await peek(replica, 'many')).map(({ id }) => id);
+    expect(ids.slice(-3)).toEqual(taken.map(({ id }) => id));
+    expect([ids.length, new Set(ids).size]).toEqual([MANY + 2, MANY + 2]);
+    expect(await peek(replica, 'ranked.dead')).toEqual([]);
+  });
+
+  it('goes on where it was interrupted, although others have pushed and popped since', async () => {
+    await using pair = await startPair();
+    const bodies = Array.from({ length: MANY }, (_, body) => ({ body }));
+    await push(pair.a, 'many', bodies);
+    const file = saved(await output(pair.a.url, ['export']));
+    await pair.a.expect(204, 'DELETE', '/v1/queues/many?force=true');
+    const killed = runCommand(['import', file], { url: pair.a.url });
+    await killed.untilSays(/queue many: \d+ messages/);
+    killed.child.kill('SIGKILL');
+    await killed.ended;
+    await pop(pair.b, 'many', { max: 2 });
+    await push(pair.b, 'many', [{ body: 'new' }]);
+    await output(pair.b.url, ['import', file]);
+    const found = await peek(pair.a, 'many');
+    expect(found.map(({ body }) => body as unknown)).toContain('new');
+    expect([found.length, new Set(found.map(({ id }) => id)).size]).toEqual([MANY - 1, MANY - 1]);
+  });
+
+  it('says with --dry-run what it does then, and of how many messages it cannot know that', async () => {
+    await using replica = await startReplica();
+    await fill(replica);
+    const file = saved(await output(replica.url, ['export']));
+    const both = async (...options: string[]): Promise<[object[], object[]]> => {
+      const words = ['import', file, '--namespace', 'other', '--json', ...options];
+      const dry = linesOf(await output(replica.url, [...words, '--dry-run']));
+      return [dry, linesOf(await output(replica.url, words))];
+    };
+    // What is asked for at once is told as it is answered.
+    const told = (lines: readonly object[]): string[] =>
+      lines.map((line) => JSON.stringify({ ...line, dryRun: undefined, unsure: undefined })).sort();
+    const [dry, real] = await both();
+    expect(told(dry)).toEqual(told(real));
+    expect(dry.at(-1)).toMatchObject({ replaced: 0, same: 0, kept: 0, unsure: 0 });
+    const [dryAgain, again] = await both();
+    expect(told(dryAgain)).toEqual(told(again));
+    expect(again.at(-1)).toMatchObject({ created: 0, replaced: 0, kept: 0 });
+
+    const other = { headers: { namespace: 'other' } };
+    await replica.expect(200, 'POST', '/v1/counters/visits/add', { body: { by: 1 }, ...other });
+    await replica.expect(200, 'PUT', '/v1/config/app/json', { body: 2, ...other });
+    await replica.expect(204, 'POST', '/v1/queues/timed/resume', other);
+    const [dryKept, kept] = await both();
+    expect(told(dryKept)).toEqual(told(kept));
+    expect(kept.at(-1)).toMatchObject({ created: 0, replaced: 0, kept: 3 });
+    expect(await replica.expect(200, 'GET', '/v1/queues/timed', other)).toMatchObject({ paused: false });
+    const [dryOver, over] = await both('--overwrite');
+    expect(told(dryOver)).toEqual(told(over));
+    expect(over.at(-1)).toMatchObject({ created: 0, replaced: 3, kept: 0 });
+    expect(await replica.expect(200, 'GET', '/v1/queues/timed', other)).toMatchObject({ paused: true });
+
+    // Only the gateway knows that it has brought them back before.
+    await replica.expect(200, 'POST', '/v1/queues/many/pop', { body: { max: 2 }, ...other });
+    const [dryTaken, taken] = await both();
+    expect(dryTaken.at(-1)).toMatchObject({ created: 2, unsure: 2 });
+    expect(taken.at(-1)).toMatchObject({ created: 0 });
+    const text = await output(replica.url, ['import', file, '--namespace', 'other', '--dry-run']);
+    expect(text).toMatch(/2 created, .*; 2 of these are messages that .* cannot be seen/);
   });
 
   it('says that what is no regular file cannot be read twice, and writes nothing of it', async () => {
@@ -213,6 +290,20 @@ describe('postern export', { timeout: 3 * LONG_MS }, () => {
     expect(new Set(messages.map(({ id }) => id)).size).toBe(messages.length);
     const left = await peek(pair.a, 'work');
     expect(left.filter(({ state, deliveries }) => state === 'claimed' || deliveries > 0)).toEqual([]);
+  });
+
+  it('ends with 73 when its output could not be written whole, and says why', async () => {
+    await using replica = await startReplica();
+    const full = runCommand(['export'], {
+      url: replica.url,
+      through: ['sh', '-c', 'exec "$@" > /dev/full', 'sh'],
+    });
+    expect(await full.code()).toBe(73);
+    expect(full.stderr).toMatch(/^postern: the output was not written whole: ENOSPC: no space left on device.*\n$/);
+    const unread = runCommand(['export'], { url: replica.url });
+    unread.child.stdout?.destroy();
+    expect(await unread.code()).toBe(73);
+    expect(unread.stderr).toBe('postern: the output was not written whole: nobody reads it any more\n');
   });
 
   it('refuses kinds that there are not', async () => {

@@ -22,6 +22,7 @@ describe('the file of ensembles', () => {
     [{ version: 1.5 }, 'version: must be an integer from 1'],
     [{ ensembles: { default: west } }, 'ensembles.default: this is the ensemble of POSTERN_ZOOKEEPER'],
     [{ ensembles: { west: { zookeeper: 'a b' } } }, 'ensembles.west.zookeeper: must be host:port'],
+    [{ ensembles: { west: { zookeeper: '127.0.0.1:99999' } } }, 'ensembles.west.zookeeper: must be host:port'],
     [{ ensembles: { west: { ...west, fencingFloor: -1 } } }, 'ensembles.west.fencingFloor: must be an integer from 0'],
     [{ namespaces: { orders: 'north' } }, 'namespaces.orders: there is no ensemble "north" in the file'],
     [{ namespaces: { orders: 1 } }, 'namespaces.orders: must be the name of an ensemble'],

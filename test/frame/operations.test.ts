@@ -83,6 +83,19 @@ describe('/v1/status', () => {
       limits: { maxWaitMs: 55_000, maxConnections: expect.any(Number) as number },
     });
   });
+
+  it('tells what keeps it from being ready as /readyz does: not where there is a port for operations', async () => {
+    for (const ready of [false, true]) {
+      const told = { ready, reasons: ['Ensemble "west": zookeeper is away (10.0.0.7:2181)'] };
+      readiness = told;
+      const shown = await send(frame.url, 'get', '/v1/status');
+      expect(shown.body).toMatchObject({ ready, reasons: ['Why is told at the port for operations.'] });
+      expect(shown.text).not.toContain('west');
+      await using single = await startFrame({ readiness: () => told });
+      expect((await send(single.url, 'get', '/v1/status')).body).toMatchObject(told);
+    }
+    readiness = { ready: true, reasons: [] };
+  });
 });
 
 describe('the contract', () => {

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { CONNECT_STRING } from '../../src/settings/zookeeper.js';
 import { parseConnectString } from '../../src/zookeeper/connect-string.js';
 
 describe('a connect string', () => {
@@ -60,6 +61,37 @@ describe('a connect string', () => {
     'a/x//y',
   ])('%j is refused with a sentence that shows the part', (text) => {
     expect(() => parseConnectString(text)).toThrow(/^".*" is not a (server|path)/);
+  });
+
+  it('is read if the settings take it: what they refuse is refused with the name of the setting', () => {
+    const pieces = [
+      'a',
+      '[',
+      ']',
+      '::1',
+      '%',
+      'eth0',
+      ':',
+      '0',
+      '2181',
+      '65535',
+      '65536',
+      '99999',
+      '/',
+      '.',
+      '..',
+      ',',
+      ' ',
+    ];
+    const taken = fc
+      .array(fc.constantFrom(...pieces), { minLength: 1, maxLength: 10 })
+      .map((some) => some.join(''))
+      .filter((text) => CONNECT_STRING.test(text));
+    fc.assert(
+      fc.property(taken, (text) => {
+        parseConnectString(text);
+      }),
+    );
   });
 
   it('gives every replica the same order, however its list was written', () => {

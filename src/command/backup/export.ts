@@ -11,7 +11,7 @@ import { BackupWriter, type Item, type RecordKind } from './format.js';
 type Kind = (typeof KINDS)[number];
 type Exported = readonly [RecordKind, Item];
 
-const PAGE = 1_000;
+export const PAGE = 1_000;
 
 const EXPORTERS: Readonly<Record<Kind, (postern: Postern) => AsyncGenerator<Exported>>> = {
   async *config(postern) {
@@ -70,7 +70,7 @@ export function kindsOf(given: readonly string[]): readonly Kind[] {
  * Those that are not due yet first, and then all: what becomes due meanwhile moves behind those that are due, where it
  * is seen in any case. What is given back meanwhile may come twice; an import takes an id once.
  */
-async function* messagesOf(postern: Postern, queue: string): AsyncGenerator<Item> {
+export async function* messagesOf(postern: Postern, queue: string): AsyncGenerator<Item & { id: string }> {
   const delayed = new Set<string>();
   for (const isFirst of [true, false]) {
     for (let pageToken: string | undefined; ;) {

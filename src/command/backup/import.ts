@@ -45,9 +45,10 @@ export async function importAll(given: GivenFor<typeof description>): Promise<nu
       given.output.tell('stopped', sentence, { line, ...restorer.tally });
       throw error;
     }
+    const { tally, unsure } = restorer;
     given.output.result(
-      { event: 'imported', dryRun: isDry, ...restorer.tally },
-      () => `${isDry ? 'nothing was written; it would be' : 'imported'}: ${said(restorer.tally)}`,
+      { event: 'imported', dryRun: isDry, ...tally, ...(isDry && { unsure }) },
+      () => `${isDry ? 'nothing was written; it would be' : 'imported'}: ${said(tally)}${saidUnsure(unsure)}`,
     );
     return EXIT.ok;
   });
@@ -55,6 +56,12 @@ export async function importAll(given: GivenFor<typeof description>): Promise<nu
 
 function said({ created, replaced, same, kept }: Tally): string {
   return `${created} created, ${replaced} replaced, ${same} were there already, ${kept} differ and were kept`;
+}
+
+function saidUnsure(count: number): string {
+  if (count === 0) return '';
+  const why = 'come only if no import has brought them back within a day, which cannot be seen without writing';
+  return `; ${count} of these are messages that ${why}`;
 }
 
 /** Reads all of it. @throws UsageError unless it is whole */

@@ -6,8 +6,9 @@ import { isDeepStrictEqual } from 'node:util';
 import { type Postern, type Schemas } from '../../client/index.js';
 import { UsageError } from '../exit.js';
 import type { Output } from '../output.js';
+import { listed } from '../plain/client.js';
 import { batchesOf, BATCH_BYTES, changesOf, entryOf, inHalves, writeBatch } from '../plain/config-changes.js';
-import { ifThere } from './export.js';
+import { ifThere, messagesOf, PAGE } from './export.js';
 import type { BackupRecord, Item, RecordKind } from './format.js';
 
 /** How many records came to which end. */
@@ -34,12 +35,21 @@ const AT_ONCE: Readonly<Record<RecordKind, number>> = {
 
 export class Restorer {
   readonly tally: Tally = { created: 0, replaced: 0, same: 0, kept: 0 };
+  /**
+   * Messages that a dry run counts as created, and that an import of the last day may have brought and others taken:
+   * the gateway tells who restores them, and nobody else.
+   */
+  unsure = 0;
   readonly #postern: Postern;
   readonly #overwrite: boolean;
   readonly #isDry: boolean;
   readonly #output: Output;
   #batch: BackupRecord[] = [];
   #bytes = 0;
+  /** The ids of the messages that were there before the first one came back, and of those that came back. */
+  #ids: Set<string> | undefined;
+  /** The last queue that was not there: no import has brought its messages. */
+  #newQueue: string | undefined;
 
   constructor(postern: Postern, { overwrite, isDry }: { overwrite: boolean; isDry: boolean }, output: Output) {
     this.#postern = postern;
@@ -106,12 +116,22 @@ export class Restorer {
     const { item, line } = batch[0] as BackupRecord;
     const { queue: name } = item;
     if (typeof name !== 'string') throw new UsageError(`line ${line} has no "queue" that is a text`);
+    this.#ids ??= await idsOfAll(this.#postern);
+    const missing: Schemas['RestoredMessage'][] = [];
+    for (const { item: each, line: at } of batch) {
+      const { queue: _, ...message } = each as Item & Schemas['RestoredMessage'];
+      if (typeof message.id !== 'string') throw new UsageError(`line ${at} has no "id" that is a text`);
+      if (this.#ids.has(message.id)) continue;
+      this.#ids.add(message.id);
+      missing.push(message);
+    }
     if (this.#isDry) {
-      this.tally.created += batch.length;
+      this.tally.created += missing.length;
+      this.tally.same += batch.length - missing.length;
+      if (name !== this.#newQueue) this.unsure += missing.length;
       return;
     }
-    const messages = batch.map(({ item: { queue: _, ...message } }) => message as Schemas['RestoredMessage']);
-    const counts = await inHalves(messages, (some) => this.#restore(name, some));
+    const counts = missing.length === 0 ? [] : await inHalves(missing, (some) => this.#restore(name, some));
     const created = counts.reduce((sum, count) => sum + count, 0);
     this.tally.created += created;
     this.tally.same += batch.length - created;
@@ -153,12 +173,12 @@ export class Restorer {
     const { name, config, paused } = item as Named & { config: Schemas['QueueConfig']; paused: boolean };
     const path = { name };
     const found = await ifThere(this.#postern.request('GET /v1/queues/{name}', { path }));
-    const end = await this.#settle(found?.config, config, () =>
-      this.#postern.request('PUT /v1/queues/{name}', { path, body: config }),
-    );
-    if (paused && !this.#isDry && found?.paused !== true && end !== 'kept')
-      await this.#postern.request('POST /v1/queues/{name}/pause', { path });
-    return end;
+    if (found === undefined) this.#newQueue = name;
+    const there = found && { config: found.config, paused: paused && found.paused };
+    return this.#settle(there, { config, paused }, async () => {
+      await this.#postern.request('PUT /v1/queues/{name}', { path, body: config });
+      if (paused && found?.paused !== true) await this.#postern.request('POST /v1/queues/{name}/pause', { path });
+    });
   }
 
   async #schedule(item: Item): Promise<End> {
@@ -185,6 +205,19 @@ export class Restorer {
     const details = { action: end, kind, name, ...(this.#isDry && { dryRun: true }) };
     this.#output.result(details, () => `${this.#isDry && end !== 'kept' ? 'would be ' : ''}${end} ${kind} ${name}`);
   }
+}
+
+/**
+ * Of the messages of all queues, in whatever state: one that is there may have been moved since it was exported. What
+ * an import has brought back, and others have taken since, is known to the gateway (protocol C97).
+ */
+async function idsOfAll(postern: Postern): Promise<Set<string>> {
+  const ids = new Set<string>();
+  for await (const { name, depth, delayed } of listed(postern, 'queues', { limit: PAGE })) {
+    if (depth + delayed === 0) continue;
+    for await (const { id } of messagesOf(postern, name)) ids.add(id);
+  }
+  return ids;
 }
 
 function defined(item: Item): Item {

@@ -30,10 +30,16 @@ export const importAll = command({
   summary: 'Write what export printed',
   description: `Writes what is missing. What is there already and differs is kept, unless --overwrite is given; what FILE does not have is never \
 touched. A counter that is 0 counts as missing. Messages come behind those that are in their queue, with their ids, times, deliveries and what they \
-were if they are dead letters. The namespace is that of the export, unless --namespace or POSTERN_NAMESPACE names another one.
+were if they are dead letters; one whose id is in any queue there is left out, whatever its state. The namespace is that of the export, unless --namespace or POSTERN_NAMESPACE names another one.
 
 Interrupted or refused, the command may be run again: it goes on, and brings no message back twice within a day. Later, messages that were brought \
-back before come once more. At the end it says what it did.
+back before and taken since come once more. What is in the queues is read before the first message is brought back: one that is moved from queue to queue \
+just then may be overlooked, and come twice. At the end it says what it did.
+
+A queue that was paused comes back paused; one that is there and runs differs then.
+
+With --dry-run it says the same as it would otherwise, as long as nobody else writes meanwhile. It does not know what the gateway would refuse, nor \
+which messages an import of the last day has brought back and others have taken since: they count as created, and it says of how many that is not sure.
 
 FILE is read once before anything is written: one that is cut off or was changed is refused, and so is a pipe, such as <(zcat …). From standard input, that is seen at the end only.
 

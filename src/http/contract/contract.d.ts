@@ -2840,7 +2840,8 @@ export interface paths {
          *     then, or none. `postern import` sends this request.
          *
          *     A message is brought back once, however often it is restored to this queue within a day, at any replica: status
-         *     200 then. `maxDepth` and `messageTtlMs` of the queue do not count. `priority` counts where the `order` of the
+         *     200 then. One that is there and was not brought back is not recognised, and is there twice then: leave out what
+         *     peeks show, as `postern import` does. `maxDepth` and `messageTtlMs` of the queue do not count. `priority` counts where the `order` of the
          *     queue is `priority`; with `order: grouped`, messages that are not due yet or that expire are refused. The queue
          *     must be there. Scope: `admin` on queues.
          */
@@ -5086,7 +5087,7 @@ export interface components {
             startedAt: components["schemas"]["Instant"];
             uptimeMs: number;
             ready: boolean;
-            /** @description What keeps the replica out of service, as in `/readyz`; empty if it is ready. */
+            /** @description What keeps the replica, or one of its ensembles, out of service, as in `/readyz`: if there is a port for operations, that they are told there. */
             reasons: string[];
             /** @description What the ensemble allows as `ttlMs`; null as long as that is not known. */
             sessionBounds?: components["schemas"]["SessionBounds"] | null;

@@ -116,19 +116,18 @@ async function readinessAnswer({ readiness, leaving }: OperationsOptions): Promi
 }
 
 /**
- * For the main port, which is open to strangers, if there is an operations port: it says that ZooKeeper is away, but
- * not where it is or what the socket reported. Of several ensembles, one that is away leaves the replica ready.
+ * For the main port, which is open to strangers and to keys of one namespace, if there is an operations port: it says
+ * that ZooKeeper is away, but not where it is or what the socket reported. Of several ensembles, one that is away
+ * leaves the replica ready.
  */
 export function withoutReasons(routes: Routes): Routes {
-  const { readiness } = routes;
-  if (readiness === undefined) return routes;
+  const { readiness, status } = routes;
+  if (readiness === undefined || status === undefined) return routes;
   return {
     ...routes,
     readiness: async (exchange) => {
       try {
-        const ready = (await readiness(exchange)) as Answer;
-        const { reasons } = ready.body as Readiness;
-        return reasons.length === 0 ? ready : { ...ready, body: { ready: true, reasons: [REASONS_ELSEWHERE] } };
+        return reasonsElsewhere((await readiness(exchange)) as Answer);
       } catch (error) {
         if (!(error instanceof PosternError) || error.members['ready'] !== false) throw error;
         throw new PosternError(error.code, `This replica takes no traffic. ${REASONS_ELSEWHERE}`, {
@@ -137,7 +136,14 @@ export function withoutReasons(routes: Routes): Routes {
         });
       }
     },
+    status: async (exchange) => reasonsElsewhere((await status(exchange)) as Answer),
   };
+}
+
+/** @param answer of which the body has `reasons` */
+function reasonsElsewhere(answer: Answer): Answer {
+  const body = answer.body as Readiness;
+  return body.reasons.length === 0 ? answer : { ...answer, body: { ...body, reasons: [REASONS_ELSEWHERE] } };
 }
 
 async function explainProblem({ params, headers }: Exchange): Promise<Answer> {

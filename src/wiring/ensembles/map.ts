@@ -13,7 +13,7 @@
 import { z } from 'zod';
 import { parseJson } from '../../http/access/watched-file.js';
 import { join } from '../../zookeeper/paths.js';
-import { CONNECT_STRING, FENCING_FLOOR_MAX } from '../../settings/zookeeper.js';
+import { CONNECT_STRING, CONNECT_STRING_RULE, FENCING_FLOOR_MAX } from '../../settings/zookeeper.js';
 
 export const DEFAULT_ENSEMBLE = 'default';
 
@@ -37,7 +37,7 @@ const FILE = z.strictObject({
   ensembles: z.record(
     NAME,
     z.strictObject({
-      zookeeper: z.string().regex(CONNECT_STRING, 'must be host:port,host:port…, and may end in a chroot'),
+      zookeeper: z.string().regex(CONNECT_STRING, `must be ${CONNECT_STRING_RULE}`),
       fencingFloor: z
         .number()
         .refine(
