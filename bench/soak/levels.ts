@@ -45,7 +45,7 @@ export const LEVELS: readonly Level[] = [
   { name: 'sockets', unit: '', of: each((r) => r.sockets), share: 0.02, amount: 40, left: 20 },
   { name: 'watches that the replicas know', unit: '', of: each((r) => r.watches), share: 0.1, amount: 60, left: 0 },
   { name: 'watches in ZooKeeper', unit: '', of: middle((s) => s.zookeeper.watches), share: 0.1, amount: 60, left: 0 },
-  { name: 'znodes', unit: '', of: middle((s) => s.zookeeper.znodes), share: 0.05, amount: 1_500, left: 3_000 },
+  { name: 'znodes', unit: '', of: middle((s) => s.zookeeper.znodes), share: 0.05, amount: 1_500, left: 6_000 },
   // A replica takes the place of the housekeeper, and of who fires schedules, which may be after the first look.
   { name: 'ephemeral znodes', unit: '', of: middle((s) => s.zookeeper.ephemerals), share: 0.05, amount: 600, left: 2 },
   { name: 'sessions', unit: '', of: middle((s) => s.zookeeper.sessions), share: 0.005, amount: 4, left: 0 },

@@ -31,9 +31,9 @@ describe('postern queue rm', { timeout: LONG_MS }, () => {
   it('removes the message of that id, and says when there is none', async () => {
     const id = (await output('queue', 'push', 'mistaken', 'x')).trim();
     await output('queue', 'push', 'mistaken', 'y');
-    expect(await output('queue', 'rm', 'mistaken', id)).toBe(`${id} was removed\n`);
+    expect(await output('queue', 'rm', 'mistaken', '--', id)).toBe(`${id} was removed\n`);
     expect(JSON.parse(await output('queue', 'peek', 'mistaken', '--json'))).toMatchObject([{ body: 'y' }]);
-    const again = postern('queue', 'rm', 'mistaken', id);
+    const again = postern('queue', 'rm', 'mistaken', '--', id);
     expect(await again.code()).toBe(1);
     expect(again.stderr).toContain(`There is no message "${id}"`);
   });
