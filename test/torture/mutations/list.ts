@@ -113,7 +113,7 @@ export const MUTATIONS: readonly Mutation[] = [
     edits: [
       {
         file: 'recipes/line/join/join.ts',
-        find: `for (let look = attempt > 0 || (onlyIfFree(request) && !free); ; look = true) {`,
+        find: `for (let look = attempt > 0 || (onlyIfFree(request) && !free) || mayBeOutOfOrder(joining); ; look = true) {`,
         replace: `for (let look = attempt < 0 || (onlyIfFree(request) && !free && attempt === 0); ; look = true) {`,
       },
       {
