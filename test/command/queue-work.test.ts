@@ -49,6 +49,19 @@ describe('postern queue work', { timeout: LONG_MS * 2 }, () => {
     await end(run);
   });
 
+  it('waits before it tries a message of a group again, as in any queue', async () => {
+    const queue = { order: 'grouped', maxDeliveries: 3, deadLetterQueue: 'groups.dead' };
+    await pair.b.expect(201, 'PUT', '/v1/queues/groups', { body: queue });
+    await pair.b.expect(201, 'POST', '/v1/queues/groups/messages', { body: { messages: [{ body: 1, group: 'a' }] } });
+    const run = work('groups', ['--max', '3', '--retry-delay', '700ms'], 'date +%s%3N; exit 1');
+    await run.ended;
+    const times = run.stdout.split('\n').filter(Boolean).map(Number);
+    expect(times).toHaveLength(3);
+    for (const [i, time] of times.slice(1).entries()) expect(time - times[i]!).toBeGreaterThanOrEqual(700);
+    expect(run.stderr).not.toContain('delayMs');
+    expect((await pair.b.expect(200, 'GET', '/v1/queues/groups.dead')).depth).toBe(1);
+  });
+
   it('works on several queues, the first before the second, and says which a message is from', async () => {
     await push('behind', 'two');
     await push('in-front', 'one');

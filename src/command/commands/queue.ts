@@ -43,7 +43,10 @@ delivered to anybody else because the lease was lost; see "postern lock --help".
       min: 1,
       max: MANY,
     }),
-    'retry-delay': duration('How long a message that is given back is held back.', '1s'),
+    'retry-delay': duration(
+      'How long a message that is given back is held back. One of a group (order: grouped) stays claimed for that time, and counts as one of the jobs at once.',
+      '1s',
+    ),
     'dead-letter-exit': integer(
       'A message whose job exits with this code goes to the dead letters at once: nobody will ever be able to process it.',
       { min: 1, max: 255 },

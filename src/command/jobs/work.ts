@@ -3,7 +3,8 @@
  * otherwise; a job that the command could not keep its claim for is dead before the message is delivered again.
  */
 import { hostname } from 'node:os';
-import { HoldLostError, Postern, PosternError, type Job, type NackOptions } from '../../client/index.js';
+import { HoldLostError, Postern, PosternError, type Job } from '../../client/index.js';
+import { pause } from '../../client/lease/clock.js';
 import type { GivenFor } from '../arguments/command.js';
 import { checkName } from '../arguments/name.js';
 import type { work as description } from '../commands/queue.js';
@@ -81,7 +82,7 @@ async function one(given: GivenWork, job: Job, parts: { guardian: Guardian; inte
     });
     const done = ending.kind === 'ended' && ending.code === 0;
     if (done) await job.ack();
-    else if (!job.signal.aborted) await job.nack({ reason: reasonOf(ending), ...returnOf(given, ending) });
+    else if (!job.signal.aborted) await giveBack(given, job, ending, parts.interrupts.signal);
     const details = { id: message.id, deliveries: message.deliveries };
     const where = isHopeless(given, ending) ? 'goes to the dead letters' : 'is given back';
     if (!done) output.tell('failed', `the message ${message.id} ${where}: ${reasonOf(ending)}`, details);
@@ -97,8 +98,14 @@ function isHopeless({ values }: GivenWork, ending: Ending): boolean {
   return ending.kind === 'ended' && ending.code !== null && ending.code === values['dead-letter-exit'];
 }
 
-function returnOf(given: GivenWork, ending: Ending): NackOptions {
-  return isHopeless(given, ending) ? { deadLetter: true } : { delayMs: given.values['retry-delay'] };
+async function giveBack(given: GivenWork, job: Job, ending: Ending, interrupted: AbortSignal): Promise<void> {
+  const reason = reasonOf(ending);
+  const delayMs = given.values['retry-delay'];
+  if (isHopeless(given, ending)) return job.nack({ reason, deadLetter: true });
+  if (job.message.group === undefined) return job.nack({ reason, delayMs });
+  // What is given back to a group is delivered at once, and what is behind it waits anyway: so it is kept for that time.
+  await pause(delayMs, AbortSignal.any([interrupted, job.signal]));
+  return job.nack({ reason });
 }
 
 /** Texts and bytes as they are, other values as JSON. */
