@@ -103,7 +103,7 @@ async function giveBack(given: GivenWork, job: Job, ending: Ending, interrupted:
   const delayMs = given.values['retry-delay'];
   if (isHopeless(given, ending)) return job.nack({ reason, deadLetter: true });
   if (job.message.group === undefined) return job.nack({ reason, delayMs });
-  // What is given back to a group is delivered at once, and what is behind it waits anyway: so it is kept for that time.
+  // What is given back to a group is delivered at once, and what is behind it waits anyway: it is kept for that time.
   await pause(delayMs, AbortSignal.any([interrupted, job.signal]));
   return job.nack({ reason });
 }
