@@ -44,8 +44,8 @@ const SETTINGS = {
 /** Of ZooKeeper: leases that are given up end soon. */
 const TICK_MS = 1_000;
 const SAMPLE_EVERY_MS = 5_000;
-/** Compilers and caches have their size by then. */
-const WARM_UP_SHARE = 0.1;
+/** Compilers and caches have their size by then (`OPENED_KEPT_MS`); of a short run a third. */
+const WARM_UP_MS = 600_000;
 /** What a replica knows of queues and lines that nobody uses it forgets within this. */
 const SETTLE_MS = 60_000;
 
@@ -130,7 +130,8 @@ told = (await ask('stop')) as Told;
 await sampleFor(SETTLE_MS, false);
 const after = await sampleOfHeld();
 
-const judged = judge(before, steady.slice(Math.floor(steady.length * WARM_UP_SHARE)), after);
+const warmUp = Math.floor(steady.length * Math.min(1 / 3, WARM_UP_MS / (minutes * 60_000)));
+const judged = judge(before, steady.slice(warmUp), after);
 const soak: Soak = {
   minutes,
   work,
@@ -138,7 +139,7 @@ const soak: Soak = {
     `${new Date().toISOString().slice(0, 10)}, ${cpus().length} cores (${cpus()[0]?.model ?? 'unknown'}), Node ${process.version}, ZooKeeper ${zookeeper.version}; load average ${load.toFixed(1)} when the steady phase began.`,
   ],
   samples,
-  steady: steady.slice(Math.floor(steady.length * WARM_UP_SHARE)),
+  steady: steady.slice(warmUp),
   told,
   judged,
 };

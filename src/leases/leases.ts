@@ -13,7 +13,7 @@
  */
 import { isPosternError, LeaseExpiredError, PosternError, StandingConflictError } from '../errors.js';
 import { LruMap } from '../lru-map.js';
-import { fullJitter, pause } from '../time.js';
+import { fullJitter, MINUTE, pause } from '../time.js';
 import { NoReplyError, unless } from '../zookeeper/errors.js';
 import type { LeaseSession } from '../zookeeper/lease-session.js';
 import { patienceMs } from '../zookeeper/lease/patience.js';
@@ -25,6 +25,8 @@ import { LeaseRecords, parseRecord, type LeaseRecord } from './records.js';
 
 /** Opened tokens cached, so that a heartbeat does not decrypt each time. */
 const OPENED_MAX = 50_000;
+/** A lease that has ended is not asked for again. */
+const OPENED_KEPT_MS = 5 * MINUTE;
 
 /**
  * How long a heartbeat may take to be answered, whatever the answer, in ms: a quarter of the TTL (for one below 6 s in
@@ -57,7 +59,7 @@ export class Leases {
   readonly records: LeaseRecords;
   readonly #options: GrantingOptions;
   readonly #granting: Granting;
-  readonly #opened = new LruMap<string, OpenedLease>(OPENED_MAX);
+  readonly #opened = new LruMap<string, OpenedLease>(OPENED_MAX, OPENED_KEPT_MS);
 
   constructor(options: GrantingOptions) {
     this.records = new LeaseRecords(options.control, options.layout);

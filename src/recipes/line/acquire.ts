@@ -30,7 +30,7 @@ import { isNamed, type Contender } from './contender.js';
 import type { Coordination } from '../coordination.js';
 import { describeContender, type ContenderView } from './describe.js';
 import { hasMark } from './delay/mark.js';
-import { grantFirst, isHeld } from './grant.js';
+import { grantFirst, isHeld, standBack } from './grant.js';
 import { join, leavesNothing } from './join/join.js';
 import type { Joined, JoinRequest, Placed } from './join/request.js';
 import type { Assign, Line } from './line.js';
@@ -332,16 +332,16 @@ function hasRival(line: Line, { guids }: AcquireRequest, place?: Place): boolean
   );
 }
 
-/** What is written before the wait; no state if the node was created as `waiting`. */
+/** What is written before the wait: no state if the node was created as `waiting`. @returns as `standBack` */
 async function keepWaiting(
   context: Coordination,
   line: Line,
   place: Place,
   { receivedAt, waitMs, hardDeadline, stays, advance }: AcquireRequest,
-): Promise<Written> {
+): Promise<Written | 'granted'> {
   if (place.record.state !== 'waiting') {
     const until = stays === true ? {} : { waitUntil: atEnsemble(context, receivedAt + waitMs) };
-    const written = await place.write({ state: 'waiting', ...until }, hardDeadline);
+    const written = await standBack(context, line, place, until, hardDeadline);
     if (written !== 'written') return written;
   }
   return (await advance?.(place, line)) ?? 'written';

@@ -9,6 +9,7 @@
  * anew is never taken for the old one (protocol C10).
  */
 import { LruMap } from '../../lru-map.js';
+import { MINUTE } from '../../time.js';
 import type { SeenDirectory } from './directory.js';
 
 export interface GrantedHold {
@@ -27,11 +28,13 @@ export interface GrantedHold {
 }
 
 const REMEMBERED_MAX = 50_000;
-const BELIEVED_MS = 10 * 60_000;
+const BELIEVED_MS = 10 * MINUTE;
+/** What was released is asked for by streams that look at their lease now and then. */
+const RELEASED_KEPT_MS = 5 * MINUTE;
 
 export class GrantedHolds {
-  readonly #holds = new LruMap<string, GrantedHold>(REMEMBERED_MAX);
-  readonly #released = new LruMap<string, { czxid: number | undefined }>(REMEMBERED_MAX);
+  readonly #holds = new LruMap<string, GrantedHold>(REMEMBERED_MAX, BELIEVED_MS);
+  readonly #released = new LruMap<string, { czxid: number | undefined }>(REMEMBERED_MAX, RELEASED_KEPT_MS);
   /** By lease. */
   readonly #listeners = new Map<string, Set<() => void>>();
 

@@ -149,7 +149,9 @@ async function adopted(joining: Joining, { path, node, before, first, granted }:
     // What another try has turned into a reservation by now stays one.
     reservation: before?.reservation ?? record.reservation,
   };
-  return granted || atOnce ? withState(kept, 'granted', { grantedAt }) : joining.waiting(kept);
+  // What is not the first stands back before it waits, while somebody is before it (`standBack`).
+  const standsBack = before?.state === 'granted' && kept.delayMs === undefined;
+  return granted || atOnce || standsBack ? withState(kept, 'granted', { grantedAt }) : joining.waiting(kept);
 }
 
 /**
