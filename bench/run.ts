@@ -11,6 +11,7 @@
  * exit code is 1 when an answer was wrong; goals that are not reached are in the table. docs/performance.md says how
  * the figures come about.
  */
+import { execFileSync } from 'node:child_process';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { cpus, loadavg } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
@@ -138,13 +139,22 @@ async function providePeers(): Promise<string[]> {
   return found;
 }
 
+/** Of this checkout; `-dirty` where files differ from it. */
+function commit(): string {
+  try {
+    return execFileSync('git', ['describe', '--always', '--dirty'], { cwd: ROOT, encoding: 'utf8' }).trim();
+  } catch {
+    return 'unknown';
+  }
+}
+
 function about(): string[] {
   const pinned =
     cores === undefined
       ? 'nothing pinned'
       : `load generator on core ${cores.generator}, every server process on core ${cores.servers}`;
   return [
-    `${runAt()}; ${cpus()[0]?.model.trim()}, ${cpus().length} cores: ${pinned}; load average before the run ${digits(load)}`,
+    `${runAt()}, commit ${commit()}; ${cpus()[0]?.model.trim()}, ${cpus().length} cores: ${pinned}; load average before the run ${digits(load)}`,
     `Node ${process.version}; ZooKeeper ${zooKeeperVersion}, data ${options.onDisk ? 'on disk' : 'in memory'}; ${versions.join(', ')}`,
     `${rounds} rounds, ${options.seconds} s each; medians (lowest–highest round); ratios are medians of the ratios of the rounds`,
   ];

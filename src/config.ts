@@ -77,8 +77,11 @@ function read(setting: Setting<unknown>, text: string | undefined, problems: str
   return setting.fallback;
 }
 
+/** Tells the command where a gateway is: in a shell that starts one as well it is no mistake. */
+const OF_THE_COMMAND = 'POSTERN_URL';
+
 function unknownVariables(environment: Environment): string[] {
-  const known = new Set(Object.values<Setting<unknown>>(SETTINGS).map(({ env }) => env));
+  const known = new Set([OF_THE_COMMAND, ...Object.values<Setting<unknown>>(SETTINGS).map(({ env }) => env)]);
   return Object.keys(environment)
     .filter((name) => name.startsWith('POSTERN_') && !known.has(name))
     .sort()

@@ -132,7 +132,7 @@ describe('settings', () => {
   });
 
   it('warn of a variable that nobody reads', () => {
-    const { warnings } = loadConfig({ POSTERN_PROT: '1', PATH: '/bin' });
+    const { warnings } = loadConfig({ POSTERN_PROT: '1', POSTERN_URL: 'http://127.0.0.1:7070', PATH: '/bin' });
     expect(warnings).toEqual(['POSTERN_PROT is not a setting and has no effect.']);
   });
 });

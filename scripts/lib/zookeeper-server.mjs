@@ -131,12 +131,13 @@ async function writeConfiguration(confDir, dataDir, { clientPort, tickTime, conf
   // zoo.cfg is a Java properties file, in which a backslash escapes.
   const lines = Object.entries(settings).map(([key, value]) => `${key}=${value.replaceAll('\\', '\\\\')}\n`);
   await writeFile(join(confDir, 'zoo.cfg'), lines.join(''));
-  // logback from Maven and Apache, log4j from Debian; both write to standard output, which is the log file.
+  // logback from Maven and Apache, log4j from Debian; both write to standard output, which is the log file. How servers
+  // elect and follow each other is told whatever the level.
   await writeFile(
     join(confDir, 'logback.xml'),
     `<configuration><statusListener class="ch.qos.logback.core.status.NopStatusListener"/>
 <appender name="OUT" class="ch.qos.logback.core.ConsoleAppender"><encoder><pattern>%d %-5p [%t] %c{1}: %m%n</pattern></encoder></appender>
-<root level="${logLevel}"><appender-ref ref="OUT"/></root></configuration>\n`,
+<logger name="org.apache.zookeeper.server.quorum" level="INFO"/><root level="${logLevel}"><appender-ref ref="OUT"/></root></configuration>\n`,
   );
   await writeFile(
     join(confDir, 'log4j.properties'),

@@ -5,18 +5,10 @@ import { EventReader } from '../support/http/event-stream.js';
 import type { Client } from '../support/http/client.js';
 import { spawnReplica } from '../support/start-gateway.js';
 import { scaled, timing } from '../support/timing.js';
-import { inNamespace, reasonsOf, startTwo, untilInForce } from './two.js';
+import { inNamespace, reasonsOf, startTwo, untilInForce, untilRefused } from './two.js';
 
 const ORDERS = inNamespace('orders');
 const CLOSED = { orders: { ensemble: 'default', closed: true } };
-
-function untilRefused(replica: Client, why: RegExp): Promise<unknown> {
-  return eventually(
-    `the file is refused: ${why.source}`,
-    async () => (await reasonsOf(replica)).some((reason) => why.test(reason)),
-    { withinMs: timing.processMs },
-  );
-}
 
 async function agreedAt(replica: Client, ensemble: string): Promise<number> {
   const text = (await replica.call('GET', '/metrics')).body as string;

@@ -9,7 +9,7 @@ import { startReplica, type Replica } from '../support/start-gateway.js';
 import { freshRoot, sharedZooKeeper, startZooKeeper } from '../support/start-zookeeper.js';
 import { scaled, timing } from '../support/timing.js';
 import { startTcpProxy } from '../support/zookeeper/tcp-proxy.js';
-import { inNamespace, reasonsOf, startTwo, untilInForce, type Two } from './two.js';
+import { inNamespace, reasonsOf, startTwo, untilInForce, untilRefused, type Two } from './two.js';
 
 let two: Two;
 
@@ -18,12 +18,6 @@ beforeAll(async () => {
 }, scaled(60_000));
 
 afterAll(() => two[Symbol.asyncDispose](), scaled(60_000));
-
-function untilRefused(replica: Replica, why: RegExp): Promise<unknown> {
-  return eventually(`the file is refused: ${why.source}`, async () =>
-    (await reasonsOf(replica)).some((reason) => why.test(reason)),
-  );
-}
 
 function untilNoLease(replica: Replica, namespace: string): Promise<unknown> {
   return eventually(
@@ -214,10 +208,11 @@ test(
       await untilInForce(replica, 2);
       await own.west.kill();
       own.file(3, { orders: 'west' });
-      await eventually('the opening is in force', async () =>
-        ((await replica.call('GET', '/metrics')).body as string).includes(
-          'postern_ensemble_map_version{ensemble="default"} 3\n',
-        ),
+      const inForce = 'postern_ensemble_map_version{ensemble="default"} 3\n';
+      await eventually(
+        'the opening is in force',
+        async () => ((await replica.call('GET', '/metrics')).body as string).includes(inForce),
+        { withinMs: timing.processMs },
       );
       own.file(4, {});
       await untilRefused(replica, /"orders" does not move to "default": /);

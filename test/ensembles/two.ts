@@ -6,6 +6,7 @@ import { eventually } from '../support/eventually.js';
 import type { Client } from '../support/http/client.js';
 import { startReplica, type Replica, type ReplicaOptions } from '../support/start-gateway.js';
 import { freshRoot, startZooKeeper, type TestZooKeeper } from '../support/start-zookeeper.js';
+import { timing } from '../support/timing.js';
 
 export type Namespaces = Record<string, string | { ensemble: string; closed?: boolean }>;
 
@@ -60,14 +61,24 @@ export async function reasonsOf(replica: Client): Promise<string[]> {
   return body.reasons;
 }
 
+export function untilRefused(replica: Client, why: RegExp): Promise<unknown> {
+  return eventually(
+    `the file is refused: ${why.source}`,
+    async () => (await reasonsOf(replica)).some((reason) => why.test(reason)),
+    { withinMs: timing.processMs },
+  );
+}
+
 /** The replica serves these ensembles, and all by this version of the map. */
 export async function untilInForce(replica: Client, version: number, names = ['default', 'west']): Promise<void> {
-  await eventually(`version ${version} is in force`, async () => {
+  const isInForce = async (): Promise<boolean> => {
     const text = (await replica.call('GET', '/metrics')).body as string;
     return names.every(
       (name) =>
         text.includes(`postern_ensemble_map_version{ensemble="${name}"} ${version}\n`) &&
         text.includes(`postern_ensemble_ready{ensemble="${name}"} 1\n`),
     );
-  });
+  };
+  // It may wait for the end of a session.
+  await eventually(`version ${version} is in force`, isInForce, { withinMs: timing.processMs });
 }

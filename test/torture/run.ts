@@ -66,6 +66,7 @@ if (values.schedule) {
 }
 
 if (values.main === undefined) await build(say);
+const path = resolve(values.report ?? join('.cache', 'torture', `seed-${seed}`));
 const torture = new Torture({
   main: resolve(values.main ?? 'dist/main.js'),
   seed,
@@ -78,11 +79,11 @@ const torture = new Torture({
   pauseMs: numberOf('pause', values.pause),
   roundMs: numberOf('round', values.round) * 1_000,
   keepGoing: values['keep-going'],
+  logsTo: path,
   say,
 });
 const { tally, tookMs, notes } = await torture.run();
 const { version } = await zooKeeperRelease();
-const path = resolve(values.report ?? join('.cache', 'torture', `seed-${seed}`));
 const files = await writeReport(path, {
   seed,
   seconds: tookMs / 1_000,

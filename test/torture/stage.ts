@@ -9,9 +9,9 @@
  */
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { now } from '../histories/history.js';
 import { SCHEDULE_SETTINGS } from '../histories/workloads/schedule.js';
 import { makeApiKeys, type ApiKeys } from '../support/http/api-keys.js';
@@ -168,6 +168,17 @@ export class Stage implements AsyncDisposable {
   /** Whether one of these stood still at some time in this span. */
   stoodStill(who: readonly string[], from: number, until: number): boolean {
     return this.standstills.some((one) => who.includes(one.who) && one.from <= until && one.until >= from);
+  }
+
+  /** @param path the beginning of the names of the copies */
+  async keepLogs(path: string): Promise<void> {
+    await mkdir(dirname(path), { recursive: true });
+    const { nodes } = this.ensemble;
+    const logs = [
+      ...this.replicas.map((_, i) => [`replica-${i + 1}`, join(this.directory, `replica-${i + 1}.log`)] as const),
+      ...nodes.filter(({ running }) => running).map(({ id, logFile }) => [`server-${id}`, logFile] as const),
+    ];
+    await Promise.all(logs.map(([name, file]) => copyFile(file, `${path}.${name}.log`)));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -29,6 +29,8 @@ export interface TortureOptions {
   readonly pauseMs: number;
   readonly roundMs: number;
   readonly keepGoing: boolean;
+  /** Where logs of replicas and servers are kept when something was found: the beginning of their names. */
+  readonly logsTo: string;
   readonly say: (line: string) => void;
 }
 
@@ -92,6 +94,7 @@ export class Torture {
       await this.#recover(stage);
       await Promise.all([rounds, ...probes.map(({ ended }) => ended)]);
       this.#logs(stage);
+      if (this.#tally.violations.length > 0) await stage.keepLogs(this.options.logsTo);
       const notes = probes.map(({ note }) => note());
       return { tally: this.#tally, tookMs: now() - this.#startedAt, notes };
     } finally {
@@ -185,6 +188,8 @@ export class Torture {
     for (const server of stage.ensemble.nodes)
       if ((await server.mode()) === undefined)
         this.#complain(`server ${server.id} of the ensemble does not serve any more`);
+      else if ((await server.digestMismatches()) > 0)
+        this.#complain(`server ${server.id} of the ensemble has other data than its leader: not Postern's doing`);
   }
 
   #hear(said: Said, from: ClientProcess): void {

@@ -2807,7 +2807,7 @@ export interface paths {
          * Move all messages to another queue
          * @description Use this for a dead-letter queue once the cause is fixed: all messages that nobody has claimed go to the end of
          *     the queue `to`, in their order, each in one transaction. Dead letters get their old priority back; `deliveries`
-         *     and `enqueuedAt` start anew. Expired messages stay. If there is no queue `to`, the answer is 404 and nothing is moved.
+         *     and `enqueuedAt` start anew, and of the times to live only the `messageTtlMs` of `to` counts. Expired messages stay. If there is no queue `to`, the answer is 404 and nothing is moved.
          *     `complete: false` says that the request ran out of time first: repeat it. Scope: `admin` on queues.
          */
         post: operations["redriveQueue"];
@@ -4924,6 +4924,11 @@ export interface components {
             /** @description The first 100 in line; the rest is paged at the sub-path `waiters`. */
             waiters: components["schemas"]["Waiter"][];
             waiterCount: number;
+            /**
+             * @description Present only where the lock is taken by priority, also while nobody holds or waits. Who asks without a `priority` is refused.
+             * @enum {boolean}
+             */
+            byPriority?: true;
             /**
              * Format: date-time
              * @description Present only during a lock-delay. Nobody whom the lost hold excluded is granted before then, on the ensemble's clock.

@@ -284,6 +284,7 @@ function showLine({
   waiters,
   waiterCount,
   lockedUntil,
+  byPriority,
 }: LineView): Schemas['Lock'] & { limit?: number | null | undefined; permitsHeld?: number | undefined } {
   return {
     name,
@@ -292,6 +293,7 @@ function showLine({
     holderCount,
     waiters: waiters.map(describeWaiter),
     waiterCount,
+    ...(byPriority ? { byPriority } : {}),
     ...(lockedUntil === undefined ? {} : { lockedUntil: instant(lockedUntil) }),
   };
 }

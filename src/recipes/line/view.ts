@@ -40,6 +40,8 @@ export interface LineView {
   oldestWaitSince: number | null;
   /** Epoch ms on the ensemble's clock, while a lock-delay runs. */
   lockedUntil: number | undefined;
+  /** Locks only: in which order it is taken, also while nobody does. */
+  byPriority: boolean;
 }
 
 export type WaiterView = ContenderView & { position: number };
@@ -109,6 +111,7 @@ async function lookAt(
       line.length - admitted - next.length + behind.length + waitingFirst + room.length - inRoom.length + last.length,
     oldestWaitSince: earliest([...waiters.slice(0, 1), ...longest]),
     lockedUntil: locked?.lockedUntil,
+    byPriority: listing.byPriority,
   };
   const settled = first.length === asked.length && behind.length === next.length && last.length === inRoom.length;
   return { view: shown, settled };
@@ -193,7 +196,7 @@ export async function listLines(
   const parent = context.layout.lines(kind, namespace);
   const describe = async (name: string): Promise<LineSummary | undefined> => {
     const described = await describeLineStale(context, zk, { kind, namespace, name });
-    const { waiters: _, lockedUntil: __, ...line } = described;
+    const { waiters: _, lockedUntil: __, byPriority: ___, ...line } = described;
     return line.holderCount + line.waiterCount === 0 ? undefined : line;
   };
   // Of a lock by priority all may be in the room.

@@ -8,6 +8,8 @@ import { byDeadline } from '../../zookeeper/by-deadline.js';
 import { isTransient } from '../../zookeeper/errors.js';
 
 const READ_MS = 10_000;
+/** A timer may ring a little earlier than this clock says. */
+const EARLY_MS = 5;
 
 interface Shared<T> {
   begunAt: number;
@@ -37,7 +39,7 @@ export class SharedReadings<T> {
         return await byDeadline(shared.reading, deadline, this.#what);
       } catch (error) {
         const now = performance.now();
-        if (!isTransient(error) || now < shared.until || now >= deadline) throw error;
+        if (!isTransient(error) || now < shared.until - EARLY_MS || now >= deadline) throw error;
       }
     }
   }

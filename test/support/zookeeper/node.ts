@@ -117,6 +117,16 @@ export class ZooKeeperNode {
     return /^Mode: (\w+)/m.exec(answer ?? '')?.[1] as Mode | undefined;
   }
 
+  /**
+   * How often, since its start, a transaction came with another digest of all data than the server has: it lacks some
+   * that were committed, or has others.
+   */
+  async digestMismatches(): Promise<number> {
+    const count = /^zk_digest_mismatches_count\s+(\d+)$/m.exec(await this.word('mntr'))?.[1];
+    if (count === undefined) throw new Error(`ZooKeeper server ${this.id} does not count digests that differ`);
+    return Number(count);
+  }
+
   /** The answer to a four letter word: `cons`, `dump`, `wchs`, `mntr`, … */
   word(word: string): Promise<string> {
     return this.#live().word(word);

@@ -194,12 +194,13 @@ test('a lock is taken by priority or in order of arrival: the other is refused b
   await a.release('by-priority', one);
   const free = await b.acquire('by-priority', two);
   expect([free.status, free.body.code]).toEqual([409, 'conflict']);
-  expect(await a.showLock('by-priority')).toMatchObject({ holders: [], waiterCount: 0 });
+  expect(await a.showLock('by-priority')).toMatchObject({ holders: [], waiterCount: 0, byPriority: true });
 
   await b.hold('by-arrival', two);
   const refused = await a.acquire('by-arrival', one, { priority: 10, waitMs: 1_000 });
   expect([refused.status, refused.body]).toMatchObject([409, { code: 'conflict', retryable: false }]);
   expect(refused.body.detail).toContain('"by-arrival" is in use in order of arrival');
+  expect(await a.showLock('by-arrival')).not.toHaveProperty('byPriority');
   await b.release('by-arrival', two);
   expect(await a.hold('by-arrival', one, { priority: 10 })).toMatchObject({ alreadyHeld: false });
 });
