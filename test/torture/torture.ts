@@ -94,6 +94,7 @@ export class Torture {
       await this.#recover(stage);
       await Promise.all([rounds, ...probes.map(({ ended }) => ended)]);
       this.#logs(stage);
+      await this.#compareServers(stage);
       if (this.#tally.violations.length > 0) await stage.keepLogs(this.options.logsTo);
       const notes = probes.map(({ note }) => note());
       return { tally: this.#tally, tookMs: now() - this.#startedAt, notes };
@@ -188,8 +189,18 @@ export class Torture {
     for (const server of stage.ensemble.nodes)
       if ((await server.mode()) === undefined)
         this.#complain(`server ${server.id} of the ensemble does not serve any more`);
-      else if ((await server.digestMismatches()) > 0)
-        this.#complain(`server ${server.id} of the ensemble has other data than its leader: not Postern's doing`);
+  }
+
+  /** What a server has lost, or nobody else has, its clients take for what the gateway did. */
+  async #compareServers({ ensemble }: Stage): Promise<void> {
+    const leader = await ensemble.leader();
+    const agreed = await leader.digests();
+    for (const server of await ensemble.followers()) {
+      const own = await server.digests();
+      const last = [...own.keys()].findLast((zxid) => agreed.has(zxid));
+      if (last !== undefined && own.get(last) !== agreed.get(last))
+        this.#complain(`server ${server.id} of the ensemble has other data than server ${leader.id}, which leads`);
+    }
   }
 
   #hear(said: Said, from: ClientProcess): void {

@@ -117,14 +117,10 @@ export class ZooKeeperNode {
     return /^Mode: (\w+)/m.exec(answer ?? '')?.[1] as Mode | undefined;
   }
 
-  /**
-   * How often, since its start, a transaction came with another digest of all data than the server has: it lacks some
-   * that were committed, or has others.
-   */
-  async digestMismatches(): Promise<number> {
-    const count = /^zk_digest_mismatches_count\s+(\d+)$/m.exec(await this.word('mntr'))?.[1];
-    if (count === undefined) throw new Error(`ZooKeeper server ${this.id} does not count digests that differ`);
-    return Number(count);
+  /** Of all its data, behind every 128th transaction lately: by zxid, in the order of the transactions. */
+  async digests(): Promise<Map<string, string>> {
+    const lines = (await this.word('hash')).matchAll(/^([0-9a-f]+): (\d+)$/gm);
+    return new Map([...lines].map(([, zxid, digest]) => [zxid as string, digest as string]));
   }
 
   /** The answer to a four letter word: `cons`, `dump`, `wchs`, `mntr`, … */
