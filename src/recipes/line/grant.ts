@@ -83,7 +83,8 @@ export async function grant(
 
 /**
  * Writes `waiting` to a place that was made as `granted` and is not the first. Once nobody stands before it, it is
- * shown as the hold, so that is written only while somebody does; one who is found gone is struck from the list.
+ * shown as the hold, so that is written only while somebody does; one who is found gone is struck from the list. What
+ * others of this replica have listed since may show nobody either.
  * @returns `granted`: nobody stood before it any more
  */
 export async function standBack(
@@ -95,16 +96,18 @@ export async function standBack(
 ): Promise<Written | 'granted'> {
   const waiting = { state: 'waiting' as const, ...until };
   for (;;) {
-    // In an election the first leads whatever its node says. Where nobody stands before it a delay runs, and it waits.
-    const [before] = line.rule.leads ? [] : line.blockersOf(place);
-    if (before === undefined) return place.write(waiting, deadline);
+    // In an election the first leads whatever its node says.
+    if (line.rule.leads) return place.write(waiting, deadline);
+    const [before] = line.blockersOf(place);
+    if (before === undefined) {
+      const granted = await grant(context, line, place, deadline);
+      if (typeof granted === 'string') return granted === 'written' ? 'granted' : granted;
+      return place.write(waiting, deadline); // a delay runs
+    }
     const stands: MultiOperation = { type: 'check', path: `${line.path}/${before.name}` };
     const written = await place.write(waiting, deadline, stands);
     if (written !== 'unguarded') return written;
     line.remove(before);
-    if (line.blockersOf(place).length > 0) continue;
-    const granted = await grant(context, line, place, deadline);
-    if (typeof granted === 'string') return granted === 'written' ? 'granted' : granted;
   }
 }
 

@@ -84,6 +84,7 @@ export class Place {
     const data = encodeRecord(record);
     let markGone = false;
     return persisting('the write to the place in line', deadline, async (maybeApplied) => {
+      const { version } = this;
       const transaction = new OwnedTransaction<'guard' | 'place' | 'mark'>();
       if (guard !== undefined) transaction.add('guard', guard);
       transaction.add('place', { type: 'setData', path: this.path, data, version: this.version });
@@ -108,7 +109,9 @@ export class Place {
         // A first try whose reply was lost may have been done before the guard's condition changed.
         const found = culprit === 'place' || maybeApplied ? await this.#reread(deadline) : 'mine';
         if (found !== 'mine') return found;
-        if (culprit === 'guard') return this.record.state === record.state ? 'written' : 'unguarded';
+        // The state alone does not tell: a place that says `granted` already may be granted (`standBack`).
+        if (culprit === 'guard')
+          return this.version !== version && this.record.state === record.state ? 'written' : 'unguarded';
         return this.record.state === record.state && this.record.ending === record.ending ? 'written' : AGAIN;
       }
     });

@@ -111,7 +111,7 @@ async function lookAt(
       line.length - admitted - next.length + behind.length + waitingFirst + room.length - inRoom.length + last.length,
     oldestWaitSince: earliest([...waiters.slice(0, 1), ...longest]),
     lockedUntil: locked?.lockedUntil,
-    byPriority: listing.byPriority,
+    byPriority: kind === 'lock' && listing.byPriority,
   };
   const settled = first.length === asked.length && behind.length === next.length && last.length === inRoom.length;
   return { view: shown, settled };

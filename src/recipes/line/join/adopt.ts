@@ -150,7 +150,7 @@ async function adopted(joining: Joining, { path, node, before, first, granted }:
     reservation: before?.reservation ?? record.reservation,
   };
   // What is not the first stands back before it waits, while somebody is before it (`standBack`).
-  const standsBack = before?.state === 'granted' && kept.delayMs === undefined;
+  const standsBack = before?.state === 'granted' && kept.delayMs === undefined && !line.rule.leads;
   return granted || atOnce || standsBack ? withState(kept, 'granted', { grantedAt }) : joining.waiting(kept);
 }
 
