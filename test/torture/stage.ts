@@ -175,7 +175,7 @@ export class Stage implements AsyncDisposable {
     await mkdir(dirname(path), { recursive: true });
     const { nodes } = this.ensemble;
     const logs = [
-      ...this.replicas.map((_, i) => [`replica-${i + 1}`, join(this.directory, `replica-${i + 1}.log`)] as const),
+      ...this.replicas.map(({ options }, i) => [`replica-${i + 1}`, options.logFile] as const),
       ...nodes.filter(({ running }) => running).map(({ id, logFile }) => [`server-${id}`, logFile] as const),
     ];
     await Promise.all(logs.map(([name, file]) => copyFile(file, `${path}.${name}.log`)));

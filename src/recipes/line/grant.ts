@@ -95,9 +95,9 @@ export async function standBack(
   deadline: number,
 ): Promise<Written | 'granted'> {
   const waiting = { state: 'waiting' as const, ...until };
+  // In an election the first leads whatever its node says.
+  if (line.rule.leads) return place.write(waiting, deadline);
   for (;;) {
-    // In an election the first leads whatever its node says.
-    if (line.rule.leads) return place.write(waiting, deadline);
     const [before] = line.blockersOf(place);
     if (before === undefined) {
       const granted = await grant(context, line, place, deadline);
