@@ -5,17 +5,18 @@ import { sleep } from './meter.js';
 
 /** For so long a gateway answers with the page that it has made, and a little more. */
 const KEPT_MS = 1_050;
-/** By port: when the page was last asked for. */
-const askedAt = new Map<number, number>();
+/** By port: when the page was last there, which is after the gateway began it. */
+const answeredAt = new Map<number, number>();
 
 /** @returns a page that was made after the call */
 export async function metricsOf(port: number): Promise<string> {
-  const keptForMs = (askedAt.get(port) ?? -Infinity) + KEPT_MS - performance.now();
+  const keptForMs = (answeredAt.get(port) ?? -Infinity) + KEPT_MS - performance.now();
   if (keptForMs > 0) await sleep(keptForMs);
-  askedAt.set(port, performance.now());
   const http = await HttpConnection.open(port);
   try {
-    return (await http.send(requestText('GET', '/metrics', ''))).body;
+    const { body } = await http.send(requestText('GET', '/metrics', ''));
+    answeredAt.set(port, performance.now());
+    return body;
   } finally {
     http.close();
   }
