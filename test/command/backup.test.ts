@@ -4,8 +4,11 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { configure, peek, pop, push } from '../recipes/queue/client.js';
+import { eventually } from '../support/eventually.js';
+import { makeApiKeys } from '../support/http/api-keys.js';
 import { startPair, startReplica, type Replica } from '../support/start-gateway.js';
 import { startZooKeeper } from '../support/start-zookeeper.js';
+import { scaled } from '../support/timing.js';
 import { LONG_MS, runCommand, type Options } from './run-command.js';
 
 type Line = Record<string, unknown> & { kind: string };
@@ -250,6 +253,51 @@ describe('postern import', { timeout: 3 * LONG_MS }, () => {
       expect(await run.code(), run.stderr).toBe(64);
     }
     expect(await pair.a.expect(200, 'GET', '/v1/counters/visits')).toMatchObject({ value: 42 });
+  });
+});
+
+describe('postern import', { timeout: 2 * LONG_MS }, () => {
+  const OTHER = { headers: { namespace: 'other' } };
+
+  it('puts what has become due since the export behind what was ready', async () => {
+    await using replica = await startReplica();
+    await push(replica, 'work', [{ body: 'late', delayMs: scaled(4_000) }, { body: 'first' }, { body: 'second' }]);
+    const backup = await output(replica.url, ['export']);
+    const dueAt = Date.parse(String(itemsOf(backup).find(({ body }) => body === 'late')?.['dueAt']));
+    expect(dueAt).toBeGreaterThan(0);
+    await eventually('it is due', () => Date.now() > dueAt + 100, { withinMs: LONG_MS });
+    await output(replica.url, ['import', saved(backup), '--namespace', 'other']);
+    const shown = (await replica.expect(200, 'GET', '/v1/queues/work/messages', OTHER)) as { items: Line[] };
+    expect(shown.items.map(({ body }) => body)).toEqual(['first', 'second', 'late']);
+  });
+
+  it('brings values that are too much for one request', async () => {
+    await using replica = await startReplica();
+    const numbers = Array.from({ length: 19_000 }, (_, i) => i % 10);
+    for (let i = 0; i < 6; i += 1) await replica.expect(201, 'PUT', `/v1/config/app/${i}`, { body: numbers });
+    const nested = `${'['.repeat(63)}${']'.repeat(63)}`;
+    await replica.expect(201, 'PUT', '/v1/config/app/nested', { body: JSON.parse(nested) as unknown });
+    const backup = await output(replica.url, ['export']);
+    expect(await summaryOf(replica.url, [saved(backup), '--namespace', 'other'])).toMatchObject({ created: 7 });
+    expect(itemsOf(await output(replica.url, ['export', '--namespace', 'other']))).toEqual(itemsOf(backup));
+  });
+
+  it('makes no queue that was paused for who may not pause it', async () => {
+    await using keys = await makeApiKeys({
+      root: '*',
+      writer: { default: ['read', 'use'], other: ['read', 'use'] },
+    });
+    await using replica = await startReplica({ settings: { POSTERN_AUTH_FILE: keys.file } });
+    await using root = keys.as('root', replica.url);
+    await root.expect(201, 'POST', '/v1/queues/work/messages', { body: { messages: [{ body: 1 }] } });
+    await root.expect(204, 'POST', '/v1/queues/work/pause');
+    const as = (id: string): Options => ({ settings: { POSTERN_API_KEY: keys.as(id, replica.url).key } });
+    const file = saved(await output(replica.url, ['export'], as('root')));
+    const words = ['import', file, '--namespace', 'other'];
+    expect(await runCommand(words, { url: replica.url, ...as('writer') }).code()).toBe(77);
+    await root.expect(404, 'GET', '/v1/queues/work', OTHER);
+    await output(replica.url, words, as('root'));
+    expect(await root.expect(200, 'GET', '/v1/queues/work', OTHER)).toMatchObject({ paused: true, depth: 1 });
   });
 });
 

@@ -67,18 +67,18 @@ export function kindsOf(given: readonly string[]): readonly Kind[] {
 }
 
 /**
- * Those that are not due yet first, and then all: what becomes due meanwhile moves behind those that are due, where it
- * is seen in any case. What is given back meanwhile may come twice; an import takes an id once.
+ * In the order of their delivery, and then those that are not due yet: twice, for what is given back with a delay, or
+ * becomes due, while the first pass is on its way, and has moved to where that has been. Each id once.
  */
 export async function* messagesOf(postern: Postern, queue: string): AsyncGenerator<Item & { id: string }> {
-  const delayed = new Set<string>();
-  for (const isFirst of [true, false]) {
+  const seen = new Set<string>();
+  for (const _pass of [1, 2]) {
     for (let pageToken: string | undefined; ;) {
-      const query = { limit: PAGE, delayed: isFirst, ...(pageToken !== undefined && { pageToken }) };
+      const query = { limit: PAGE, ...(pageToken !== undefined && { pageToken }) };
       const page = await ifThere(postern.request('GET /v1/queues/{name}/messages', { path: { name: queue }, query }));
       for (const { state: _, claimedBy: __, claimedUntil: ___, ...message } of page?.items ?? []) {
-        if (isFirst) delayed.add(message.id);
-        else if (delayed.has(message.id)) continue;
+        if (seen.has(message.id)) continue;
+        seen.add(message.id);
         yield { queue, ...message };
       }
       pageToken = page?.nextPageToken;

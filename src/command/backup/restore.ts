@@ -7,7 +7,7 @@ import { type Postern, type Schemas } from '../../client/index.js';
 import { UsageError } from '../exit.js';
 import type { Output } from '../output.js';
 import { listed } from '../plain/client.js';
-import { batchesOf, BATCH_BYTES, changesOf, entryOf, inHalves, writeBatch } from '../plain/config-changes.js';
+import { BATCH_BYTES, changesOf, entryOf, inHalves, writeAll, type Change } from '../plain/config-changes.js';
 import { ifThere, messagesOf, PAGE } from './export.js';
 import type { BackupRecord, Item, RecordKind } from './format.js';
 
@@ -103,12 +103,18 @@ export class Restorer {
       return entry;
     });
     const changes = await changesOf(this.#postern, entries);
-    const wanted = changes.filter(({ action }) => action === 'create' || this.#overwrite);
-    for (const some of this.#isDry ? [] : batchesOf(wanted)) await writeBatch(this.#postern, some, undefined);
-    for (const { action, operation } of changes) {
-      const replaced = this.#overwrite ? 'replaced' : 'kept';
-      this.#tell('config', operation.put, action === 'create' ? 'created' : replaced);
-    }
+    const isWanted = ({ action }: Change): boolean => action === 'create' || this.#overwrite;
+    const tell = (some: readonly Change[], end?: End): void => {
+      for (const { action, operation } of some)
+        this.#tell('config', operation.put, end ?? (action === 'create' ? 'created' : 'replaced'));
+    };
+    tell(
+      changes.filter((change) => !isWanted(change)),
+      'kept',
+    );
+    const wanted = changes.filter(isWanted);
+    if (this.#isDry) tell(wanted);
+    else for await (const part of writeAll(this.#postern, wanted, undefined)) tell(part);
     this.tally.same += entries.length - changes.length;
   }
 
@@ -176,8 +182,11 @@ export class Restorer {
     if (found === undefined) this.#newQueue = name;
     const there = found && { config: found.config, paused: paused && found.paused };
     return this.#settle(there, { config, paused }, async () => {
+      const pause = () => ifThere(this.#postern.request('POST /v1/queues/{name}/pause', { path }));
+      // Who may not pause it is told so before anything is done: made and not paused, it would be passed over later.
+      if (paused && found?.paused !== true) await pause();
       await this.#postern.request('PUT /v1/queues/{name}', { path, body: config });
-      if (paused && found?.paused !== true) await this.#postern.request('POST /v1/queues/{name}/pause', { path });
+      if (paused && found === undefined) await pause();
     });
   }
 

@@ -81,12 +81,17 @@ async function readSome(postern: Postern, keys: string[]): Promise<Schemas['Read
   return (await postern.request('POST /v1/config/read', { body: { keys } })).body as Schemas['ReadConfig'];
 }
 
-/** Asks for all of it, or in halves if that is more than a gateway takes or answers at once. */
+/** Whether it is more, or more deeply nested, than a gateway takes or answers at once. */
+function isTooMuch(error: unknown): boolean {
+  return error instanceof PosternError && (error.code === 'too-large' || error.code === 'malformed');
+}
+
+/** Asks for all of it, or in halves if that is too much at once. */
 export async function inHalves<T, R>(items: T[], ask: (some: T[]) => Promise<R>): Promise<R[]> {
   try {
     return [await ask(items)];
   } catch (error) {
-    if (!(error instanceof PosternError && error.code === 'too-large') || items.length === 1) throw error;
+    if (!isTooMuch(error) || items.length === 1) throw error;
     const half = Math.ceil(items.length / 2);
     return [...(await inHalves(items.slice(0, half), ask)), ...(await inHalves(items.slice(half), ask))];
   }
@@ -110,7 +115,7 @@ function bytesOf(base64: string): Buffer {
   return Buffer.from(base64, 'base64');
 }
 
-export function batchesOf(changes: readonly Change[]): Change[][] {
+function batchesOf(changes: readonly Change[]): Change[][] {
   const batches: Change[][] = [];
   let bytes = Infinity;
   for (const change of changes) {
@@ -125,23 +130,45 @@ export function batchesOf(changes: readonly Change[]): Change[][] {
   return batches;
 }
 
-/** A large value goes as it is: in base64 it might be more than a gateway reads. */
-export async function writeBatch(
+/** Writes them in batches, or in parts of those if a batch is too much at once. @returns each part once it is written */
+export async function* writeAll(
+  postern: Postern,
+  changes: readonly Change[],
+  guard: WriteOptions['guard'],
+): AsyncGenerator<readonly Change[]> {
+  for (const batch of batchesOf(changes)) yield* writeInParts(postern, batch, guard);
+}
+
+async function* writeInParts(
   postern: Postern,
   batch: readonly Change[],
   guard: WriteOptions['guard'],
-): Promise<void> {
-  const guarded = guard && { guard };
+): AsyncGenerator<readonly Change[]> {
   const [first] = batch;
-  if (batch.length > 1 || first === undefined || first.bytes <= BATCH_BYTES) {
-    await postern.config.write(
-      batch.map(({ operation }) => operation),
-      guarded,
-    );
-    return;
+  try {
+    if (first !== undefined && first.bytes > BATCH_BYTES) await writeAsItIs(postern, first, guard);
+    else
+      await postern.config.write(
+        batch.map(({ operation }) => operation),
+        guard && { guard },
+      );
+  } catch (error) {
+    if (!isTooMuch(error) || first === undefined) throw error;
+    if (batch.length === 1) await writeAsItIs(postern, first, guard);
+    else {
+      const half = Math.ceil(batch.length / 2);
+      yield* writeInParts(postern, batch.slice(0, half), guard);
+      yield* writeInParts(postern, batch.slice(half), guard);
+      return;
+    }
   }
-  const { put, contentType, value, valueBase64, ifMatch, ifAbsent } = first.operation;
+  yield batch;
+}
+
+/** Alone, and as the bytes that it has: in an operation it has more of them, and is nested more deeply. */
+async function writeAsItIs(postern: Postern, { operation }: Change, guard: WriteOptions['guard']): Promise<void> {
+  const { put, contentType, value, valueBase64, ifMatch, ifAbsent } = operation;
   const content = valueBase64 === undefined ? Buffer.from(JSON.stringify(value)) : bytesOf(valueBase64);
   const condition = ifMatch === undefined ? { ifAbsent: ifAbsent === true } : { ifMatch: `"${ifMatch}"` };
-  await postern.config.put(put, content, { contentType, ...condition, ...guarded });
+  await postern.config.put(put, content, { contentType, ...condition, ...(guard && { guard }) });
 }

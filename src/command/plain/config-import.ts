@@ -6,7 +6,7 @@ import type { GivenFor } from '../arguments/command.js';
 import type * as descriptions from '../commands/config.js';
 import { EXIT, UsageError } from '../exit.js';
 import { readInput, withClient } from './client.js';
-import { batchesOf, changesOf, entryOf, objectIn, writeBatch, type Entry } from './config-changes.js';
+import { changesOf, entryOf, objectIn, writeAll, type Entry } from './config-changes.js';
 
 export async function importKeys(given: GivenFor<typeof descriptions.importKeys>): Promise<number> {
   const { 'dry-run': isDry, guard } = given.values;
@@ -20,18 +20,19 @@ export async function importKeys(given: GivenFor<typeof descriptions.importKeys>
     const changes = await changesOf(postern, entries);
     const same = entries.length - changes.length;
     let written = 0;
-    for (const batch of isDry ? [changes] : batchesOf(changes)) {
-      try {
-        if (!isDry) await writeBatch(postern, batch, guard);
-      } catch (error) {
-        given.output.tell('stopped', `${written} of ${changes.length} keys were written`, {
-          written,
-          of: changes.length,
-        });
-        throw error;
-      }
-      for (const { action, operation } of batch) tell(action, operation.put);
-      written += batch.length;
+    try {
+      if (isDry) for (const { action, operation } of changes) tell(action, operation.put);
+      else
+        for await (const part of writeAll(postern, changes, guard)) {
+          for (const { action, operation } of part) tell(action, operation.put);
+          written += part.length;
+        }
+    } catch (error) {
+      given.output.tell('stopped', `${written} of ${changes.length} keys were written`, {
+        written,
+        of: changes.length,
+      });
+      throw error;
     }
     given.output.tell('imported', `${isDry ? 0 : written} keys were written, ${same} were so already`, {
       written: isDry ? 0 : written,
