@@ -34,6 +34,8 @@ import type { Layout } from './layout.js';
 
 /** So many earlier floors are kept; holds from before that are numbered as if they were later. */
 const EARLIER_MAX = 100;
+/** In so many namespaces leases are looked for at once. */
+const LOOKED_AT_ONCE = 32;
 const NO_FLOOR = encode({ floor: 0, earlier: [] });
 
 interface Floor {
@@ -244,6 +246,7 @@ export class FencingFloor {
     const others = Math.max(numChildren, (await zk.children(layout.replicas)).length);
     this.#isWaiting = others > 0;
     if (others > 0) throw this.#waitsFor(floor, `${others} other processes to stop`);
+    this.#waitsFor(floor, 'the namespaces to be looked through for leases'); // said where that takes long
     if (await this.#isAnyLeaseAlive(zk)) throw this.#waitsFor(floor, 'the leases of before to end');
     const raised: Floor = { floor: floorAbove(above), earlier: stepsOf({ floor, earlier }, czxid).slice(-EARLIER_MAX) };
     const made = zk.multi([
@@ -257,8 +260,12 @@ export class FencingFloor {
 
   async #isAnyLeaseAlive(zk: BoundClient): Promise<boolean> {
     const { layout } = this.#options;
-    for (const namespace of await zk.children(layout.namespaces))
-      if (await isLeaseAlive(zk, layout, namespace)) return true;
+    const namespaces = await zk.children(layout.namespaces);
+    for (let i = 0; i < namespaces.length; i += LOOKED_AT_ONCE) {
+      const some = namespaces.slice(i, i + LOOKED_AT_ONCE);
+      const alive = await Promise.all(some.map((namespace) => isLeaseAlive(zk, layout, namespace)));
+      if (alive.includes(true)) return true;
+    }
     return false;
   }
 

@@ -110,6 +110,7 @@ export class LeaseLife {
 export async function isLeaseAlive(zk: BoundClient, layout: Layout, namespace: string): Promise<boolean> {
   const leases = layout.leases(namespace);
   const buckets = await zk.children(leases);
-  const stats = await Promise.all(buckets.map((bucket) => zk.exists(join(leases, bucket))));
-  return stats.some((stat) => (stat?.numChildren ?? 0) > 0);
+  if (buckets.length === 0) return false;
+  const { results } = await zk.multiRead(buckets.map((bucket) => ({ type: 'getData', path: join(leases, bucket) })));
+  return results.some((result) => 'stat' in result && result.stat.numChildren > 0);
 }

@@ -244,6 +244,29 @@ test('a map that moves hundreds of namespaces is checked in time, however far aw
   await untilRefused(replica, /"n550" does not move to "default": it is in use and not closed/);
 });
 
+test('what has moved counts as used, also before anything is done there', { timeout: scaled(120_000) }, async () => {
+  await using own = await startTwo();
+  await using replica = await own.start(own.file(1, {}));
+  await untilInForce(replica, 1);
+  const { leaseToken } = await replica.expect(201, 'POST', '/v1/leases', {
+    body: { ttlMs: 20_000 },
+    ...inNamespace('orders'),
+  });
+  await replica.expect(204, 'DELETE', '/v1/leases/self', { leaseToken });
+  own.file(2, { orders: { ensemble: 'default', closed: true } });
+  await untilInForce(replica, 2);
+  own.file(3, { orders: 'west' });
+  await untilInForce(replica, 3);
+  const { control, layout } = replica.gateway.ensembles[0]!.foundation.context;
+  await control.removeRecursive(layout.namespace('orders'), performance.now() + timing.processMs);
+  own.file(4, {});
+  await untilRefused(replica, /"orders" does not move to "default": it is in use and not closed/);
+  own.file(4, { orders: { ensemble: 'west', closed: true } });
+  await untilInForce(replica, 4);
+  own.file(5, {});
+  await untilRefused(replica, /"orders" does not move to "default": fencing tokens there are lower/);
+});
+
 describe('a file', { timeout: scaled(120_000) }, () => {
   test('that is bad, another one of the version in force, or names other servers is refused, and the map goes on', async () => {
     const own = await startTwo();

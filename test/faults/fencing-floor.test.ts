@@ -12,6 +12,7 @@ import { startReplica, type Replica } from '../support/start-gateway.js';
 import { freshRoot, sharedZooKeeper, startZooKeeper } from '../support/start-zookeeper.js';
 import { scaled } from '../support/timing.js';
 import { setAcl } from '../support/zookeeper/instruments.js';
+import { startTcpProxy } from '../support/zookeeper/tcp-proxy.js';
 import { TestControl } from '../support/zookeeper/sessions.js';
 
 const TIMEOUT = { timeout: scaled(90_000) };
@@ -149,6 +150,25 @@ test('the floor is not raised beside a process that counts with it, nor while a 
     await raising.untilReady();
     const later = await raising.createLease({ ttlMs: TTL_MS });
     expect((await raising.hold('held', later)).fencingToken).toBeGreaterThan(before.fencingToken + EPOCH);
+  } finally {
+    await raising[Symbol.asyncDispose]();
+    await gateway.stop(0);
+  }
+});
+
+test('the floor is raised in time, however many namespaces there are and however far away', TIMEOUT, async () => {
+  const root = freshRoot();
+  await using control = await TestControl.open(sharedZooKeeper());
+  await using proxy = await startTcpProxy({ port: Number(sharedZooKeeper().split(':')[1]) });
+  {
+    await using _ = await startReplica({ root });
+  }
+  for (let i = 0; i < 600; i += 1) await control.create(`${root}/ns/n${i}`);
+  proxy.delay('fromZooKeeper', 20);
+  const settings = { ...floorOf(EPOCH), POSTERN_ZOOKEEPER: proxy.connectString };
+  const [gateway, raising] = await startUnready(root, settings);
+  try {
+    await raising.untilReady();
   } finally {
     await raising[Symbol.asyncDispose]();
     await gateway.stop(0);

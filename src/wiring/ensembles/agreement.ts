@@ -234,7 +234,8 @@ export class Agreement {
     if (await isLeaseAlive(zk, layout, namespace)) return `leases live in it at "${from.ensemble}".`;
     const gaining = gains.ensemble.foundation.context.control;
     await gaining.until(deadline).fresh(() => Promise.resolve());
-    if (gaining.lastZxid > control.lastZxid) return this.#leftAt(gains, namespace, deadline);
+    if (gaining.lastZxid > control.lastZxid)
+      return (await this.#leftAt(gains, namespace, deadline)) ?? this.#begin(gains, namespace, deadline);
     return `fencing tokens there are lower than they were at "${from.ensemble}"; its floor must be ${control.lastZxid} at least (fencingFloor).`;
   }
 
@@ -244,10 +245,16 @@ export class Agreement {
     const zk = control.until(deadline);
     const paths = [layout.namespace(namespace), layout.schedulesOf(namespace), layout.reservationsOf(namespace)];
     const stats = await zk.fresh(() => Promise.all(paths.map((path) => zk.exists(path))));
-    const left = paths.find((_, i) => stats[i] !== undefined);
+    const left = paths.find((_, i) => (stats[i]?.numChildren ?? 0) > 0);
     return left === undefined
       ? undefined
       : `"${name}" has data of it from before, which would be served again: remove ${left} in ZooKeeper there first.`;
+  }
+
+  /** What has moved counts as used where it comes to, also if nothing is brought there: it moves on as it came. */
+  async #begin({ ensemble }: Member, namespace: string, deadline: number): Promise<undefined> {
+    const { control, layout } = ensemble.foundation.context;
+    await control.until(deadline).ensure(layout.namespace(namespace));
   }
 
   /** Says what `default` is before another one gets an id, which may be the same one by a wrong address. */
