@@ -191,6 +191,14 @@ describe('an address that others can reach', () => {
     expect(warnings).toEqual([expect.stringContaining('without TLS from http://login.example.org/realm')]);
   });
 
+  it('has an identity provider where something is said of one', () => {
+    for (const setting of [
+      { POSTERN_OIDC_AUDIENCE: 'postern' },
+      { POSTERN_OIDC_JWKS: 'https://login.example.org/keys' },
+    ])
+      expect(problemsOf({ POSTERN_OIDC_ISSUER: '', ...setting })[0]).toContain('need POSTERN_OIDC_ISSUER');
+  });
+
   it('has a certificate and a key, or neither', () => {
     expect(problemsOf({ POSTERN_TLS_CERT: 'a.crt' })[0]).toContain(
       'POSTERN_TLS_CERT and POSTERN_TLS_KEY belong together',

@@ -35,6 +35,11 @@ function needs(config: Config): string[] {
     problems.push(
       'POSTERN_OIDC_ISSUER needs POSTERN_OIDC_AUDIENCE: a token that was issued for another service must not be accepted by this gateway.',
     );
+  const { oidcAudience, oidcJwks, oidcRules } = config;
+  if (config.oidcIssuer === undefined && (oidcAudience.length > 0 || oidcJwks !== undefined || oidcRules !== undefined))
+    problems.push(
+      'POSTERN_OIDC_AUDIENCE, POSTERN_OIDC_JWKS and POSTERN_OIDC_RULES need POSTERN_OIDC_ISSUER: without it no token is accepted, and without other credentials everybody is.',
+    );
   return problems;
 }
 

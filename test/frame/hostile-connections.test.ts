@@ -62,6 +62,7 @@ describe('a connection that is slow', () => {
   it.each([
     ['in its request line', '', 'GET /v1/locks/'.padEnd(400, 'a'), 400],
     ['in its headers', 'GET /healthz HTTP/1.1\r\nHost: localhost\r\n', 'X-Slow: '.padEnd(400, 'a'), 400],
+    ['behind a request', 'GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET /heal', 'thz'.padEnd(400, 'a'), 400],
     ['in its body', `${ACQUIRE}Content-Length: 400\r\n\r\n`, '{"waitMs":'.padEnd(400, ' '), 400],
     ['in the chunks of its body', chunked, '1\r\n \r\n'.repeat(100), 400],
     ['in the size of a chunk', chunked, '0'.repeat(400), 400],
@@ -71,7 +72,7 @@ describe('a connection that is slow', () => {
       ' '.repeat(400),
       200,
     ],
-  ])('%s is told so and closed, however steadily it goes on', async (_where, begin, drop, status) => {
+  ])('%s is told so and closed, however steadily it goes on', async (where, begin, drop, status) => {
     await using connection = await rawConnection(frame.url);
     await using undisturbed = others();
     connection.socket.write(begin);
@@ -83,8 +84,8 @@ describe('a connection that is slow', () => {
     }
     await eventually('the connection is closed', () => connection.ended());
     expect(performance.now() - startedAt).toBeLessThan(TIMEOUTS.requestMs + scaled(2_000));
-    const [first = ''] = connection.received().split(/(?=HTTP\/1\.1 )/);
-    const answer = parseAnswer(first);
+    const answers = connection.received().split(/(?=HTTP\/1\.1 )/);
+    const answer = parseAnswer((where === 'behind a request' ? answers.at(-1) : answers[0]) ?? '');
     expect(answer.status).toBe(status);
     if (status === 400) {
       expect(answer.body).toMatchObject({ code: 'malformed', detail: 'The request did not arrive in time.' });

@@ -142,6 +142,17 @@ describe('what a reader is sent', () => {
   });
 });
 
+describe('what the streams of a replica watch together', () => {
+  it('is counted once, also where it is kept for them', () => {
+    const watched = new Watched(10, () => undefined);
+    expect(watched.share('one').take(5)).toBeUndefined();
+    expect(watched.take(5, 0)).toBeUndefined();
+    expect(watched.share('other').take(5)).toBeUndefined();
+    expect(watched.share('third').take(1)).toMatchObject({ code: 'overloaded' });
+    expect(watched.take(11, 5)).toMatchObject({ code: 'overloaded' });
+  });
+});
+
 describe('the end of a stream', () => {
   afterEach(() => void vi.useRealTimers());
 

@@ -67,6 +67,7 @@ export function authorizeNames(
         continue;
       }
       call.namespace = namespace;
+      if (operation.scopes.includes('admin')) call.administers = { kind: operation.kind, asked: {} };
       throw forbidden(asked);
     }
   }

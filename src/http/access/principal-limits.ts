@@ -13,7 +13,7 @@ import { SECOND, type Clock } from '../../time.js';
 
 export type PrincipalLimitsConfig = Pick<
   Config,
-  'maxWaitsPerPrincipal' | 'maxStreamsPerPrincipal' | 'rateLimit' | 'rateBurst'
+  'maxWaiters' | 'maxWaitsPerPrincipal' | 'maxStreamsPerPrincipal' | 'rateLimit' | 'rateBurst'
 >;
 
 /** Above this many principals, those that look like new ones are forgotten. */
@@ -70,7 +70,7 @@ export class PrincipalLimits {
   }
 
   /**
-   * Call `close` when the wait or the stream is over.
+   * Call `closeWait` when the wait or the stream is over. Of what all may have open together, one may have half.
    * @throws PosternError `rate-limited` if too many are open
    */
   openWait(principal: string, kind: 'waits' | 'streams'): void {
@@ -83,12 +83,27 @@ export class PrincipalLimits {
         members: { limit, [limit]: max },
       });
     }
+    if (usage.waits + usage.streams >= this.#together) {
+      this.#metrics.limitRefusalsTotal.inc({ limit: kind });
+      const { maxWaiters } = this.#config;
+      throw new PosternError(
+        'rate-limited',
+        `"${principal}" has ${this.#together} waits and streams open at this replica already, of ${maxWaiters} that all may have.`,
+        { members: { limit: 'maxWaiters', maxWaiters } },
+      );
+    }
     usage[kind] += 1;
   }
 
   closeWait(principal: string, kind: 'waits' | 'streams'): void {
     const usage = this.#usages.get(principal);
     if (usage !== undefined) usage[kind] -= 1;
+  }
+
+  /** Waits and streams; more than half where one of their own limits is. */
+  get #together(): number {
+    const { maxWaiters, maxWaitsPerPrincipal, maxStreamsPerPrincipal } = this.#config;
+    return Math.max(Math.floor(maxWaiters / 2), maxWaitsPerPrincipal, maxStreamsPerPrincipal);
   }
 
   get #burst(): number {

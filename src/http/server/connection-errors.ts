@@ -60,9 +60,10 @@ export class ConnectionErrors {
     // After a standstill the timeout fires before the data that arrived meanwhile is read: read it first, since a
     // request in it was in time.
     const before = this.#latest.get(socket);
+    const wasComplete = before?.req.complete === true;
     setImmediate(() => {
       const latest = this.#latest.get(socket);
-      if (latest !== before || latest?.req.complete === true) return;
+      if (latest !== before || (!wasComplete && latest?.req.complete === true)) return;
       // Opened in advance and never used: an answer would be taken for that to a request on its way.
       if (latest === undefined && socket instanceof Socket && socket.bytesRead === 0) socket.destroy();
       else this.#refuse(error, socket);

@@ -9,7 +9,10 @@ export class Watched {
   readonly #max: number;
   readonly #onRefusal: () => void;
   readonly #ofPrincipal = new Map<string, number>();
+  /** Of all shares. */
   #total = 0;
+  /** What is kept for them, once for all: never more than they have together. */
+  #kept = 0;
 
   /**
    * @param max what there is room for in this replica
@@ -27,8 +30,8 @@ export class Watched {
    */
   take(count: number, before: number): PosternError | undefined {
     const more = count - before;
-    if (more > 0 && this.#total + more > this.#max) return this.#refuse('The streams of this replica watch', this.#max);
-    this.#total += more;
+    if (more > 0 && this.#kept + more > this.#max) return this.#refuse('The streams of this replica watch', this.#max);
+    this.#kept += more;
     return undefined;
   }
 

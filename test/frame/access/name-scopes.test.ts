@@ -4,6 +4,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { runLog } from '../../support/run-log.js';
 import { openApi, type Operation } from '../../../src/http/contract/openapi.js';
 import { makeApiKeys, type ApiKeys, type KeyedClient } from '../../support/http/api-keys.js';
 import type { LeaseHandle, Reply } from '../../support/http/client.js';
@@ -212,6 +213,8 @@ describe('names in bodies and headers are checked', () => {
     forbidden(await withDeadLetters('theirs'), 'queue', 'theirs');
     expect((await withDeadLetters('mine.dead')).status).toBeLessThan(300);
     forbidden(await mineB.call('POST', '/v1/queues/mine.q/redrive', { body: { to: 'theirs' } }), 'queue', 'theirs');
+    const audited = runLog.lines().filter(({ audit, status }) => audit === true && status === 403);
+    expect(audited.at(-1)).toMatchObject({ operation: 'redriveQueue' });
     expect((await mine.call('PUT', '/v1/queues/mine.dead', { body: { order: 'fifo' } })).status).toBe(201);
     await using mixed = keys.as('mixed', pair.a.url); // with `admin` alone: that is enough to redrive within its names
     expect((await mixed.call('POST', '/v1/queues/mine.q/redrive', { body: { to: 'mine.dead' } })).status).toBe(200);

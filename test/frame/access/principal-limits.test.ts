@@ -22,7 +22,8 @@ describe('requests per second', () => {
     let now = 0;
     const clock = { now: () => now, monotonic: () => now };
     const metrics = createMetrics({ version: 'test', processMetrics: false });
-    const config = { maxWaitsPerPrincipal: 1, maxStreamsPerPrincipal: 1, rateLimit: 10, rateBurst: 3 };
+    const waits = { maxWaiters: 2, maxWaitsPerPrincipal: 1, maxStreamsPerPrincipal: 1 };
+    const config = { ...waits, rateLimit: 10, rateBurst: 3 };
     const limits = new PrincipalLimits(config, metrics, clock);
     const admitted = (principal: string, times: number): number => {
       let count = 0;
@@ -166,6 +167,26 @@ describe('waits and streams', () => {
     expect((await waiting).status).toBe(200);
     expect(await poll(eager)).toBe(200);
   });
+});
+
+test('of one principal waits and streams are half of all together', async () => {
+  await using keys = await makeApiKeys({ eager: everything, calm: everything });
+  await using pair = await startPair({
+    settings: {
+      POSTERN_AUTH_FILE: keys.file,
+      POSTERN_MAX_WAITERS: '2',
+      POSTERN_MAX_WAITS_PER_PRINCIPAL: '1',
+      POSTERN_MAX_STREAMS_PER_PRINCIPAL: '1',
+    },
+  });
+  await using eager = keys.as('eager', pair.a.url);
+  await using calm = keys.as('calm', pair.a.url);
+  const headers = { authorization: `Bearer ${eager.key}` };
+  await using events = await EventReader.open(pair.a.url, '/v1/locks/busy/events', { headers });
+  await events.next();
+  const refused = await eager.call('GET', '/v1/barriers/b?waitMs=1');
+  expect(refused.body).toMatchObject({ status: 429, code: 'rate-limited', limit: 'maxWaiters', maxWaiters: 2 });
+  expect((await calm.call('GET', '/v1/barriers/b?waitMs=1')).status).toBe(200);
 });
 
 describe('leases', () => {
