@@ -2,7 +2,8 @@
  * Abandoned places. A killed replica, or a client that does not repeat its request after a 202, leaves a place that
  * nobody asks for any more, owned by a lease that lives on. Within the line it does no harm; at the head it would block
  * everybody. So a head that still says `waiting` 5 s after its announced wait ended is removed by a request that waits
- * behind it, at the version that was read: if its client comes back at that moment, the client wins (protocol C3).
+ * behind it, at the version that was read: if its client comes back at that moment, the client wins (protocol C3). So
+ * is the place of a reservation that was granted, and that did not come to stand: it holds for nobody (protocol C56).
  *
  * `waitUntil` is on the ensemble's clock, so replicas need not agree about the time.
  */
@@ -10,7 +11,7 @@ import type { ControlSession } from '../../zookeeper/control-session.js';
 import { isReason, unless } from '../../zookeeper/errors.js';
 import type { ServerClock } from '../../zookeeper/server-clock.js';
 import { deleteContender } from './candidate-tail.js';
-import { decodeRecord, type Contender } from './contender.js';
+import { decodeRecord, type Contender, type ContenderRecord } from './contender.js';
 import type { Line } from './line.js';
 
 export const ABANDONED_GRACE_MS = 5_000;
@@ -93,7 +94,7 @@ interface Overdue {
   downgradable?: boolean | undefined;
 }
 
-/** @returns undefined for holders and foreign nodes; `gone`: the server at hand shows no such place */
+/** @returns undefined for holds and foreign nodes; `gone`: the server at hand shows no such place */
 async function overdueBy(
   { control, zooKeeperClock: clock }: AbandonedContext,
   path: string,
@@ -103,9 +104,13 @@ async function overdueBy(
   const node = await unless(control.getData(path, deadline), 'NO_NODE');
   if (node === undefined) return 'gone';
   const record = decodeRecord(node.data);
-  if (record?.state !== 'waiting' || record.waitUntil === undefined) return undefined;
+  if (record?.waitUntil === undefined || isHold(record)) return undefined;
   const ms = clock.now() - (record.waitUntil + ABANDONED_GRACE_MS);
   return { ms, version: node.stat.version, downgradable: record.downgradable };
+}
+
+function isHold({ state, reservation }: ContenderRecord): boolean {
+  return state === 'granted' && (reservation === undefined || reservation.until !== undefined);
 }
 
 function isOverdue(look: Overdue | 'gone' | undefined): look is Overdue {

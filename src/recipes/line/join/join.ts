@@ -17,7 +17,8 @@
  *    replica has read that the lock is taken by priority, and the request has none: a place would be a use of the lock.
  *
  * A contender with a lock-delay is always created as `waiting`, and so is everybody where a delay may be running: their
- * grants are transactions (`grant.ts`).
+ * grants are transactions (`grant.ts`). So is the place of a reservation, which is not removed with its lease: one that
+ * nobody asks for any more is abandoned (protocol C56).
  *
  * In the line of a pool the node is created as `waiting`, and stays so: what is granted is elsewhere.
  *
@@ -94,11 +95,14 @@ export async function join(context: Coordination, line: Line, request: JoinReque
   } catch (error) {
     // An earlier try for a client that has gone may have been sent.
     const maybePlaced = trace.wrote || error instanceof ClientGoneError || mayBeApplied(error);
-    if (!maybePlaced || error instanceof LeaseExpiredError) throw error;
+    const expired = error instanceof LeaseExpiredError;
+    // The place of a reservation does not go with the lease.
+    if (!maybePlaced || (expired && request.reservation === undefined)) throw error;
     const { own, shared } = request.guids;
     const guids = shared === undefined ? [own] : [own, shared];
-    // After a conflict there is nothing to come back for: what was wanted kept is not what this attempt made.
-    const keeps = request.keepPlace && !isPosternError(error, 'conflict');
+    // After a conflict there is nothing to come back for: what was wanted kept is not what this attempt made. Nor is
+    // there after the end of the lease.
+    const keeps = request.keepPlace && !expired && !isPosternError(error, 'conflict');
     if (!keeps || request.stays !== true)
       context.cleanup.endAttempt(line.path, guids, trace.attempt, {
         fence: context.layout.lease(lease.namespace, lease.leaseId),

@@ -173,7 +173,11 @@ export class Joining {
   }
 }
 
-/** Whether a place is the hold once it is first: nothing else has to be checked, or done. */
-function isHeldIfFirst({ kind }: Line, { permits, lockDelayMs, priority }: JoinRequest): boolean {
-  return permits === undefined && lockDelayMs === 0 && kind !== 'pool' && priority === undefined;
+/**
+ * Whether a place is the hold once it is first: nothing else has to be checked, or done. Not of a reservation: a place
+ * that its request leaves would be a hold for ever, because no lease ends it.
+ */
+function isHeldIfFirst({ kind }: Line, { permits, lockDelayMs, priority, reservation }: JoinRequest): boolean {
+  if (permits !== undefined || priority !== undefined || reservation !== undefined) return false;
+  return lockDelayMs === 0 && kind !== 'pool';
 }
