@@ -31,6 +31,8 @@ import { tidyRevocations } from './revocation/tidy.js';
 import { PLACES_END, renewDirectory, WORN_FROM } from './worn-directory.js';
 
 interface IdleLine extends Idle {
+  /** Of a semaphore: the version of its limit. To set it is to use the semaphore, also where nobody takes a permit. */
+  limitVersion: number | undefined;
   /** Monotonic: since when the directory says that it is idle, as far as this replica knows. */
   saidSince?: number;
 }
@@ -93,13 +95,15 @@ export class TidyLines implements Chore {
       await renewDirectory(zk, directory); // whatever was listed: a busy line is empty for moments only
       return undefined;
     }
-    const used = children.length > 0 || (before !== undefined && before.pzxid !== stat.pzxid);
+    const limitVersion = kind === 'semaphore' ? stat.version : undefined;
+    const changed = before?.pzxid !== stat.pzxid || before.limitVersion !== limitVersion;
+    const used = children.length > 0 || (before !== undefined && changed);
     try {
       const stays = kind === 'semaphore' ? undefined : readLineDirectory(stat);
       if (used && stays?.idle === true)
         await zk.set(directory, ownDirectory(stays.delays, stays.byPriority), stat.version);
       if (children.length > 0) return undefined;
-      const idle: IdleLine = before === undefined || used ? { pzxid: stat.pzxid, since: performance.now() } : before;
+      const idle: IdleLine = changed ? { pzxid: stat.pzxid, limitVersion, since: performance.now() } : before;
       if (!(await this.#mayRemove(zk, directory, { stat, line: stays, idle }))) return idle;
       await zk.remove(directory, stat.version);
     } catch (error) {

@@ -2,6 +2,8 @@
  * Semaphores of which the request does not say how many permits there are: it takes what is agreed on, as it is now.
  */
 import { describe, expect, test } from 'vitest';
+import { Sweep } from '../../../../src/recipes/housekeeping/sweep.js';
+import { TidyLines } from '../../../../src/recipes/line/tidy.js';
 import type { LeaseHandle, Reply } from '../../../support/http/client.js';
 import { eventually, throughout } from '../../../support/eventually.js';
 import { startPair, type Replica } from '../../../support/start-gateway.js';
@@ -78,4 +80,23 @@ describe('a request for permits without a limit', () => {
     expect(many.body).toMatchObject({ status: 422, field: 'count', limit: 2 });
     expect((await acquire(pair.a, lease, { count: 2 })).body).toMatchObject({ held: true, count: 2 });
   });
+});
+
+test('a limit is forgotten some time after it was used or set, whichever came last', async () => {
+  await using pair = await startPair();
+  const { context } = pair.a.gateway;
+  const idleMs = 200;
+  const [chore, sweep] = [new TidyLines(context, { everyMs: idleMs, idleMs }), new Sweep(context, () => false)];
+  const sweepLater = async (meanwhile?: () => Promise<unknown>): Promise<void> => {
+    await chore.sweep(sweep);
+    const sweptAt = performance.now();
+    await eventually('that is long ago', () => performance.now() - sweptAt > idleMs);
+    await meanwhile?.();
+    await chore.sweep(sweep);
+  };
+  await setLimit(pair.a, 2);
+  await sweepLater(() => setLimit(pair.b, 3));
+  expect(await show(pair.a)).toMatchObject({ limit: 3 });
+  await sweepLater();
+  expect(await show(pair.a)).toMatchObject({ limit: null });
 });
