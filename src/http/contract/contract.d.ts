@@ -213,8 +213,9 @@ export interface paths {
          * @description Acquires up to 100 locks, one after the other in order of name, whatever their order in the request, under one
          *     `waitMs`. Callers that use this operation therefore never deadlock with each other. If one of the locks cannot
          *     be acquired in time, everything that this request acquired is released, last first, and 409 names the lock in
-         *     `name`, and its holder; what the lease held before stays held. Every lock has its own fencing token and is
-         *     released separately.
+         *     `name`, and its holder; what the lease held before stays held. Likewise 409 `conflict` names one that was acquired
+         *     and then lost, for example to a revocation, while the request waited for others. Every lock has its own fencing
+         *     token and is released separately.
          *
          *     Repeated with the same lease and `requestId`, the request is answered with the same holds. If the replica is
          *     killed halfway, the lease keeps what had been acquired by then: repeat the request, or release those locks.

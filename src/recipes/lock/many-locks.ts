@@ -18,18 +18,21 @@
  *    the last first, so that the locks held at each moment are always those of some step on the way. Each is deleted at
  *    the version that this attempt wrote: a repeated request that has taken it over meanwhile keeps it (C1). If
  *    ZooKeeper cannot be reached, they are deleted in the background, and the outcome is unknown.
- * 3. The answer cannot be delivered: likewise.
+ * 3. The answer cannot be delivered: likewise. So if one of those that were taken first is gone when the last one is
+ *    granted, because it was broken or released meanwhile: `conflict`. A hold never comes back, so what is there then
+ *    was held all the time.
  *
  * While it waits for a later lock, the earlier ones are held and the lease is kept alive, three times per TTL. A place
  * in line is never kept (`oneOfMany`), not even when the replica drains: at the head of a line it would stand in the
  * way of others while its request begins again with the first name.
  */
-import { LeaseExpiredError } from '../../errors.js';
+import { LeaseExpiredError, PosternError } from '../../errors.js';
 import type { Lease } from '../../leases/lease.js';
 import type { Granted, NotGranted } from '../line/acquire.js';
+import { decodeHoldId, holdNodeName, type Hold } from '../line/contender.js';
 import type { Coordination } from '../coordination.js';
 import { SECOND } from '../../time.js';
-import { mayBeApplied, NoReplyError } from '../../zookeeper/errors.js';
+import { mayBeApplied, NoReplyError, zooKeeperReason } from '../../zookeeper/errors.js';
 import { acquireLock, type AcquireLock } from './lock.js';
 
 export type AcquireLocks = Omit<AcquireLock, 'name' | 'keepPlace' | 'oneOfMany' | 'data'> & {
@@ -87,6 +90,8 @@ export async function acquireLocks(
       }
       grants.set(name, result);
     }
+    if (refused === undefined && rest.waitMs > 0 && grants.size > 1)
+      await checkHeld(context, lease, grants, rest.hardDeadline);
   } catch (error) {
     const done = await giveBack(undoneBy(rest.hardDeadline));
     if (done || error instanceof LeaseExpiredError || mayBeApplied(error)) throw error;
@@ -97,6 +102,33 @@ export async function acquireLocks(
     throw new NoReplyError('the giving back of the locks', 'deadline', true);
   }
   return { held: true, grants: new Map(names.map((name) => [name, grants.get(name) as Granted])), giveBack };
+}
+
+/** @throws PosternError `conflict` when one of them was lost while the request waited for others; LeaseExpiredError */
+async function checkHeld(
+  { control, layout, leases }: Coordination,
+  lease: Lease,
+  grants: ReadonlyMap<string, Granted>,
+  deadline: number,
+): Promise<void> {
+  const zk = control.until(deadline);
+  const held = [...grants].map(([name, { holdId }]) => {
+    const path = `${layout.line('lock', lease.namespace, name)}/${holdNodeName(decodeHoldId(holdId) as Hold)}`;
+    return { name, path };
+  });
+  // Their children, of which they have none: their data may be long.
+  const { results } = await zk.fresh(() => zk.multiRead(held.map(({ path }) => ({ type: 'getChildren', path }))));
+  const lost = held.find((_, i) => {
+    const result = results[i];
+    return result !== undefined && 'error' in result && zooKeeperReason(result.error) === 'NO_NODE';
+  });
+  if (lost === undefined) return;
+  await leases.touch(lease, deadline); // throws when it is the lease that has ended
+  throw new PosternError(
+    'conflict',
+    `Lock "${lost.name}" was taken away while the request waited for others, and the lease lives; what else the request took was given back. Repeat the request to line up again.`,
+    { members: { name: lost.name } },
+  );
 }
 
 function undoneBy(hardDeadline: number): number {

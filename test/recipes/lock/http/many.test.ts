@@ -98,6 +98,26 @@ describe('many locks at once', () => {
     expect(itemsOf(await waiting)).toHaveLength(3);
   });
 
+  it.each(['broken', 'released'] as const)(
+    'are none when one was %s while the request waited for another',
+    async (how) => {
+      await using pair = await startPair();
+      const [mine, other] = await twoLeases(pair);
+      await pair.b.hold('c', other);
+      const waiting = acquireAll(pair.a, mine, { names: ['a', 'b', 'c'], waitMs: 20_000, requestId: 'r' });
+      await pair.b.untilWaiting('c', 1);
+      if (how === 'broken') await pair.b.expect(200, 'POST', '/v1/locks/b/revoke', { body: { graceMs: 0 } });
+      else await pair.b.release('b', mine, { requestId: 'r' });
+      await pair.b.hold('b', other, { waitMs: 20_000 });
+      await pair.b.release('c', other);
+      const { status, body } = await waiting;
+      expect(status).toBe(409);
+      expect(body).toMatchObject({ code: 'conflict', name: 'b', retryable: true, outcome: 'not-applied' });
+      expect(await heldNames(pair.b, mine)).toEqual([]);
+      expect(await heldNames(pair.a, other)).toEqual(['b']);
+    },
+  );
+
   it('are given back when the client goes away while it waits', async () => {
     await using pair = await startPair();
     const [mine, other] = await twoLeases(pair);
