@@ -35,6 +35,8 @@ const KEYED: readonly string[] = [
   'POST /v1/groups/{name}/messages',
 ] satisfies OperationsWith<'Idempotency-Key'>[];
 const NEVER_REPEATED: Operation = 'POST /v1/queues/{name}/pop';
+/** What is answered before a gateway has looked for what an earlier attempt did: 401, 403, 429. */
+const UNSEEN: readonly number[] = [401, 403, 429];
 /** Answers with what somebody has put there, whatever its type. */
 const ANSWERS_BYTES: Operation = 'GET /v1/config/{key}';
 
@@ -77,17 +79,22 @@ export class Gateways {
 
   /**
    * @returns the answer
-   * @throws PosternError if it is a problem, or if there is none; the reason of a signal that aborts
+   * @throws PosternError if it is a problem, or if there is none, with `outcome` for all attempts together; the reason
+   *   of a signal that aborts
    */
   async call<O extends Operation>(operation: O, parts: RequestParts<O>, options: CallOptions = {}): Promise<Answer<O>> {
     const request = this.#prepare(operation, parts, options);
     const patientUntil = now() + request.waitMs + (options.patienceMs ?? this.#settings.patienceMs);
+    let mayBeDone = false;
     for (let attempt = 0; ; attempt += 1) {
       const index = this.#index;
       try {
         return (await this.#attempt(request, request.waitMs + ANSWER_MS, index)) as Answer<O>;
       } catch (error) {
-        if (!(error instanceof PosternError) || !mayRepeat(error, operation)) throw error;
+        if (!(error instanceof PosternError)) throw error;
+        mayBeDone ||= error.outcome === 'unknown';
+        if (mayBeDone && !isVerdict(error)) Object.assign(error, { outcome: 'unknown' });
+        if (!mayRepeat(error, operation)) throw error;
         this.failed(index);
         const pauseMs = this.#pauseMs(error, attempt);
         if (now() + pauseMs > patientUntil) throw error;
@@ -178,6 +185,15 @@ function mayRepeat({ code, status, retryable, outcome }: PosternError, operation
   if (!retryable) return false;
   if (outcome === 'unknown' && operation === NEVER_REPEATED) return false;
   return status === 0 || status === 429 || status >= 500 || code === 'conflict';
+}
+
+/**
+ * Whether a gateway has looked at the request, and found what an earlier attempt of it did, or that there was none. It
+ * has not if it is at its limit, or does not know the caller any more; and what stands between knows of nothing.
+ */
+function isVerdict({ code, status, problem, retryable }: PosternError): boolean {
+  if (problem === undefined || status >= 500 || UNSEEN.includes(status)) return false;
+  return !(code === 'conflict' && retryable);
 }
 
 function hasRequestId(body: unknown): boolean {

@@ -4,6 +4,7 @@ import { pause } from '../lease/clock.js';
 import type { Context } from '../context.js';
 import type { Schemas } from '../contract.js';
 import { PosternError } from '../errors.js';
+import type { CallOptions } from '../gateways/gateways.js';
 import { Job, type JobActions } from './job.js';
 import type { Lease } from '../lease/lease.js';
 import type { Round } from '../gateways/rounds.js';
@@ -100,7 +101,7 @@ export class Worker {
     const { claimMs, signal } = this.#options;
     const body = { max: this.#free, waitMs: 0, requestId: randomUUID(), ...(claimMs !== undefined && { claimMs }) };
     try {
-      return await this.#ask(lease, { ...body, waitMs }, [signal, lease.ended]);
+      return await this.#ask(lease, { ...body, waitMs }, { signals: [signal, lease.ended] });
     } catch (error) {
       const claimedNothing = error instanceof PosternError && error.outcome === 'not-applied';
       if (!claimedNothing || signal?.aborted) void this.#giveBack(lease, body);
@@ -108,12 +109,8 @@ export class Worker {
     }
   }
 
-  async #ask(
-    lease: Lease,
-    body: Schemas['ClaimMessagesRequest'],
-    signals: readonly (AbortSignal | undefined)[],
-  ): Promise<Job[]> {
-    const options = { leaseToken: lease.token, signals };
+  async #ask(lease: Lease, body: Schemas['ClaimMessagesRequest'], call: CallOptions): Promise<Job[]> {
+    const options = { leaseToken: lease.token, ...call };
     const { gateways } = this.#context;
     const [name = '', ...others] = this.#names;
     if (others.length === 0) {
@@ -128,7 +125,7 @@ export class Worker {
 
   /** What a request has claimed whose answer nobody has: it would be kept for as long as the lease lives. */
   async #giveBack(lease: Lease, body: Schemas['ClaimMessagesRequest']): Promise<void> {
-    const claimed = await this.#ask(lease, body, [lease.ended]).catch(() => []);
+    const claimed = await this.#ask(lease, body, { patienceMs: Infinity, signals: [lease.ended] }).catch(() => []);
     await Promise.all(claimed.map((job) => job.nack().catch(() => {})));
   }
 

@@ -144,7 +144,8 @@ export class Run {
   /** The attempt that a start may have got whose answer nobody waits for any more. It starts none. */
   async #giveUp(asked: Asked, requestId: string, call: CallOptions): Promise<void> {
     const { which } = asked;
-    const { occurrences } = await this.show();
+    const { gateways } = this.#context;
+    const { occurrences } = shown(await gateways.call('GET /v1/runs/{name}', { path: this.#path }, call));
     const running = occurrences.find(
       ({ state, occurrence }) => state === 'running' && (!('occurrence' in which) || which.occurrence === occurrence),
     );
@@ -154,7 +155,7 @@ export class Run {
     if (!told.started) return; // it is not that of this start
     const { fencingToken } = told;
     const body = { occurrence, outcome: 'failed' as const, fencingToken, note: 'nobody waited for it any more' };
-    await this.#context.gateways.call('POST /v1/runs/{name}/finish', { path: this.#path, body }, call);
+    await gateways.call('POST /v1/runs/{name}/finish', { path: this.#path, body }, call);
   }
 }
 

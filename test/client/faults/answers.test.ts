@@ -1,0 +1,88 @@
+/** What becomes of a request whose first answer is lost, and whose repetitions are not served. */
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Postern, type PosternError, type PosternOptions } from '../../../src/client/index.js';
+import { FaultyGateway } from '../../conformance/faulty-gateway.js';
+import { eventually } from '../../support/eventually.js';
+import { startReplica, type Replica } from '../../support/start-gateway.js';
+
+/** Longer than the tests: that a lease has ended must not be what gives anything back. */
+const TTL_MS = 120_000;
+const OVERLOADED = { status: 503, code: 'overloaded', retryable: true, outcome: 'not-applied' };
+const UNAUTHENTICATED = { status: 401, code: 'unauthenticated', retryable: false, outcome: 'not-applied' };
+const MANY = 1_000;
+
+let replica: Replica;
+let gateway: FaultyGateway;
+beforeAll(async () => {
+  replica = await startReplica();
+  gateway = await FaultyGateway.start(replica.url);
+});
+afterAll(async () => {
+  await gateway[Symbol.asyncDispose]();
+  await replica[Symbol.asyncDispose]();
+});
+
+const client = (options: Partial<PosternOptions> = {}): Postern =>
+  new Postern({ urls: [gateway.url], ttlMs: TTL_MS, patienceMs: 300, ...options });
+
+const failure = (error: unknown): PosternError => error as PosternError;
+
+test.each([OVERLOADED, UNAUTHENTICATED])(
+  'an addition whose answer was lost may have been done, although it is then refused with $code',
+  async (answer) => {
+    await using postern = client();
+    const name = randomUUID();
+    const path = `/${name}/add`;
+    gateway.befall({ path, times: 1 });
+    gateway.befall({ path, times: MANY, answer });
+    const refused = await postern.counter(name).add(1).then(String, failure);
+    expect(refused).toMatchObject({ code: answer.code, outcome: 'unknown' });
+    expect(await replica.expect(200, 'GET', `/v1/counters/${name}`)).toMatchObject({ value: 1 });
+  },
+);
+
+test('an addition that only was refused was not done', async () => {
+  await using postern = client();
+  const name = randomUUID();
+  gateway.befall({ path: `/${name}/add`, times: MANY, answer: OVERLOADED });
+  expect(await postern.counter(name).add(1).catch(failure)).toMatchObject({ outcome: 'not-applied' });
+});
+
+test('a lock that was granted without an answer is given back when no replica takes the request any more', async () => {
+  await using postern = client();
+  const name = randomUUID();
+  const path = `/${name}/acquire`;
+  gateway.befall({ path, times: 1 });
+  gateway.befall({ path, times: MANY, answer: OVERLOADED });
+  expect(await postern.lock(name).acquire().catch(failure)).toMatchObject({ code: 'overloaded', outcome: 'unknown' });
+  expect(gateway.seen.filter((one) => one.path.endsWith(path)).length).toBeGreaterThan(1);
+  await eventually('it is free', async () => (await replica.showLock(name)).holderCount === 0);
+});
+
+test('a message that was claimed without an answer is given back, however long that is not served', async () => {
+  await using postern = client({ patienceMs: 0 });
+  const queue = postern.queue(randomUUID());
+  const path = `/${queue.name}/claim`;
+  await queue.push('one');
+  gateway.befall({ path, times: 1 });
+  gateway.befall({ path, times: 1, answer: UNAUTHENTICATED });
+  gateway.befall({ path, times: 2, answer: OVERLOADED });
+  await expect(queue.jobs().next()).rejects.toMatchObject({ code: 'unauthenticated', outcome: 'unknown' });
+  await eventually('it is given back', async () => {
+    const { depth, claimed } = await queue.show();
+    return depth === 1 && claimed === 0;
+  });
+});
+
+test('an attempt at a run that was started without an answer is given up, however long that is not served', async () => {
+  await using postern = client({ patienceMs: 0 });
+  const name = randomUUID();
+  gateway.befall({ path: `/${name}/start`, times: 1 });
+  gateway.befall({ path: `/runs/${name}`, times: 2, answer: OVERLOADED });
+  expect(await postern.run(name).start({ occurrence: 'monday' }).catch(failure)).toMatchObject({ outcome: 'unknown' });
+  await eventually('it has failed', async () => {
+    const { occurrences } = await replica.expect(200, 'GET', `/v1/runs/${name}`);
+    return occurrences[0].state === 'open';
+  });
+});
