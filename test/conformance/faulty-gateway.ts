@@ -8,6 +8,8 @@ export interface Fault {
   times: number;
   /** What to answer in place of the gateway; without it, the gateway's answer is lost and the connection cut. */
   answer?: { status: number; code: string; retryable: boolean; outcome: string };
+  /** What answers in place of the gateway and is none, such as a proxy. */
+  page?: { status: number; headers: Record<string, string>; text: string };
 }
 
 export interface Seen {
@@ -57,6 +59,11 @@ export class FaultyGateway implements AsyncDisposable {
     if (this.#isSilent) return;
     const fault = this.#faults.find(({ path: end, times }) => path.endsWith(end) && times > 0);
     if (fault) fault.times -= 1;
+    if (fault?.page) {
+      const { status, headers: own, text } = fault.page;
+      response.writeHead(status, own).end(text);
+      return;
+    }
     if (fault?.answer) {
       const { status } = fault.answer;
       const problem = {

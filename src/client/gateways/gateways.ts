@@ -44,6 +44,11 @@ export interface CallOptions {
   leaseToken?: string;
   /** For how long it is repeated, beyond the time for which it waits; in milliseconds. */
   patienceMs?: number;
+  /**
+   * It is repeated, whatever is answered, until a gateway has looked at it, or a signal aborts: for what would stay as
+   * it is for as long as heartbeats, which no such answer ends, keep the lease.
+   */
+  insists?: boolean;
   signals?: readonly (AbortSignal | undefined)[];
 }
 
@@ -84,7 +89,8 @@ export class Gateways {
    */
   async call<O extends Operation>(operation: O, parts: RequestParts<O>, options: CallOptions = {}): Promise<Answer<O>> {
     const request = this.#prepare(operation, parts, options);
-    const patientUntil = now() + request.waitMs + (options.patienceMs ?? this.#settings.patienceMs);
+    const patienceMs = options.insists ? Infinity : (options.patienceMs ?? this.#settings.patienceMs);
+    const patientUntil = now() + request.waitMs + patienceMs;
     let mayBeDone = false;
     for (let attempt = 0; ; attempt += 1) {
       const index = this.#index;
@@ -94,9 +100,10 @@ export class Gateways {
         if (!(error instanceof PosternError)) throw error;
         mayBeDone ||= error.outcome === 'unknown';
         if (mayBeDone && !isVerdict(error)) Object.assign(error, { outcome: 'unknown' });
-        if (!mayRepeat(error, operation)) throw error;
+        const again = options.insists ? mustRepeat(error) : mayRepeat(error, operation);
+        if (!again) throw error;
         this.failed(index);
-        const pauseMs = this.#pauseMs(error, attempt);
+        const pauseMs = this.#pauseMs(error, attempt, options.insists ? BACKOFF_MAX_MS : Infinity);
         if (now() + pauseMs > patientUntil) throw error;
         await pause(
           pauseMs,
@@ -173,11 +180,15 @@ export class Gateways {
     }
   }
 
-  /** Full jitter; not before the gateway asks for it, unless there are others that have not been asked yet. */
-  #pauseMs({ retryAfterMs = 0, status }: PosternError, attempt: number): number {
+  /**
+   * Full jitter; not before the gateway asks for it, unless there are others that have not been asked yet.
+   *
+   * @param mostMs what is asked for counts up to this
+   */
+  #pauseMs({ retryAfterMs = 0, status }: PosternError, attempt: number, mostMs: number): number {
     const jitterMs = Math.random() * Math.min(BACKOFF_MAX_MS, BACKOFF_MS * 2 ** attempt);
     const others = status !== 429 && attempt < this.#settings.urls.length - 1;
-    return others ? jitterMs : retryAfterMs + jitterMs;
+    return others ? jitterMs : Math.min(retryAfterMs, mostMs) + jitterMs;
   }
 }
 
@@ -194,6 +205,11 @@ function mayRepeat({ code, status, retryable, outcome }: PosternError, operation
 function isVerdict({ code, status, problem, retryable }: PosternError): boolean {
   if (problem === undefined || status >= 500 || UNSEEN.includes(status)) return false;
   return !(code === 'conflict' && retryable);
+}
+
+/** Of a request that insists: a lease that does not open is as good as one that has ended. */
+function mustRepeat(error: PosternError): boolean {
+  return !isVerdict(error) && error.code !== 'invalid-lease-token';
 }
 
 function hasRequestId(body: unknown): boolean {

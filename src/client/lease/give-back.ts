@@ -18,7 +18,7 @@ export async function giveBack(
 ): Promise<void> {
   const { token: leaseToken, ended } = lease;
   if (keeper.closed.aborted) return;
-  const options = ended.aborted ? { patienceMs: AFTERWARDS_MS } : { patienceMs: Infinity, signals: [ended] };
+  const options = ended.aborted ? { patienceMs: AFTERWARDS_MS } : { insists: true, signals: [ended] };
   try {
     await send({ leaseToken, ...options });
   } catch (error) {

@@ -105,7 +105,7 @@ export class Job extends Bound {
     return this.end(async () => {
       try {
         this.signal.throwIfAborted();
-        throwIfRefused((await send({ ...call, patienceMs: Infinity })).body);
+        throwIfRefused((await send({ ...call, insists: true })).body);
       } finally {
         this.#actions.left();
       }

@@ -125,7 +125,7 @@ export class Worker {
 
   /** What a request has claimed whose answer nobody has: it would be kept for as long as the lease lives. */
   async #giveBack(lease: Lease, body: Schemas['ClaimMessagesRequest']): Promise<void> {
-    const claimed = await this.#ask(lease, body, { patienceMs: Infinity, signals: [lease.ended] }).catch(() => []);
+    const claimed = await this.#ask(lease, body, { insists: true, signals: [lease.ended] }).catch(() => []);
     await Promise.all(claimed.map((job) => job.nack().catch(() => {})));
   }
 

@@ -74,7 +74,7 @@ export class Attempt extends Bound {
     return this.end(async () => {
       this.signal.throwIfAborted();
       try {
-        return await send({ ...call, patienceMs: Infinity });
+        return await send({ ...call, insists: true });
       } catch (error) {
         const { ended, token: leaseToken } = this.#lease;
         if (!this.#lease.endedBy(error) && !ended.aborted) throw error;

@@ -54,13 +54,17 @@ export class Locks {
     }
   }
 
-  /** @throws Refusal if it is not held, or by another hold */
+  /**
+   * It may be repeated until it has succeeded: what is being released is not held, and still there.
+   *
+   * @throws Refusal if it is not held, or by another hold
+   */
   async release(name: string, holdId?: string): Promise<void> {
-    const hold = this.find(name);
-    if (hold === undefined || (holdId !== undefined && hold.holdId !== holdId))
+    const hold = this.#over.aborted ? undefined : this.#held.get(name);
+    if (hold === undefined || hold.signal.aborted || (holdId !== undefined && hold.holdId !== holdId))
       throw new Refusal(409, 'not-holder', `the lock "${name}" is not held here${holdId ? ` by ${holdId}` : ''}`);
-    this.#forget(hold);
     await hold.release();
+    this.#forget(hold);
   }
 
   #forget(hold: Hold): void {

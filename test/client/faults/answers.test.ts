@@ -1,8 +1,8 @@
-/** What becomes of a request whose first answer is lost, and whose repetitions are not served. */
+/** What becomes of requests that are answered by somebody else than a gateway that is well, or not at all. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Postern, type PosternError, type PosternOptions } from '../../../src/client/index.js';
-import { FaultyGateway } from '../../conformance/faulty-gateway.js';
+import { FaultyGateway, type Fault } from '../../conformance/faulty-gateway.js';
 import { eventually } from '../../support/eventually.js';
 import { startReplica, type Replica } from '../../support/start-gateway.js';
 
@@ -10,7 +10,22 @@ import { startReplica, type Replica } from '../../support/start-gateway.js';
 const TTL_MS = 120_000;
 const OVERLOADED = { status: 503, code: 'overloaded', retryable: true, outcome: 'not-applied' };
 const UNAUTHENTICATED = { status: 401, code: 'unauthenticated', retryable: false, outcome: 'not-applied' };
+const FORBIDDEN = { ...UNAUTHENTICATED, status: 403, code: 'forbidden' };
+const INVALID = { ...UNAUTHENTICATED, status: 422, code: 'invalid' };
 const MANY = 1_000;
+
+type Page = NonNullable<Fault['page']>;
+const page = (status: number, headers: Record<string, string> = {}): Page => ({
+  status,
+  headers: { 'Content-Type': 'text/html', ...headers },
+  text: '<html>We are back soon</html>',
+});
+const ODD: [string, Pick<Fault, 'answer' | 'page'>][] = [
+  ['a 401', { answer: UNAUTHENTICATED }],
+  ['a 403', { answer: FORBIDDEN }],
+  ["a proxy's 404", { page: page(404) }],
+  ["a proxy's 503 for an hour", { page: page(503, { 'Retry-After': '3600' }) }],
+];
 
 let replica: Replica;
 let gateway: FaultyGateway;
@@ -85,4 +100,35 @@ test('an attempt at a run that was started without an answer is given up, howeve
     const { occurrences } = await replica.expect(200, 'GET', `/v1/runs/${name}`);
     return occurrences[0].state === 'open';
   });
+});
+
+test.each(ODD)('a release is repeated after %s, and the lock is free', async (_what, answer) => {
+  await using postern = client();
+  const name = randomUUID();
+  const hold = await postern.lock(name).acquire();
+  gateway.befall({ path: `/${name}/release`, times: 2, ...answer });
+  await hold.release();
+  expect((await replica.showLock(name)).holderCount).toBe(0);
+});
+
+test.each(ODD)('an ack is repeated after %s, and the message is gone', async (_what, answer) => {
+  await using postern = client();
+  const name = randomUUID();
+  await postern.queue(name).push('one');
+  gateway.befall({ path: `/${name}/ack`, times: 2, ...answer });
+  for await (const job of postern.queue(name).jobs()) {
+    await job.ack();
+    break;
+  }
+  expect(await replica.expect(200, 'GET', `/v1/queues/${name}`)).toMatchObject({ depth: 0, claimed: 0 });
+});
+
+test('a release that the gateway refuses may be tried again', async () => {
+  await using postern = client();
+  const name = randomUUID();
+  const hold = await postern.lock(name).acquire();
+  gateway.befall({ path: `/${name}/release`, times: 1, answer: INVALID });
+  expect(await hold.release().catch(failure)).toMatchObject({ code: 'invalid' });
+  await hold.release();
+  expect((await replica.showLock(name)).holderCount).toBe(0);
 });

@@ -4,6 +4,7 @@ import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { FaultyGateway } from '../../conformance/faulty-gateway.js';
 import { eventually, throughout } from '../../support/eventually.js';
 import { startPair, type Pair } from '../../support/start-gateway.js';
 import { startTcpProxy } from '../../support/zookeeper/tcp-proxy.js';
@@ -201,6 +202,23 @@ describe('locks and groups', { timeout: LONG_MS }, () => {
       status: 409,
       body: { code: 'not-holder' },
     });
+  });
+
+  it('releases a lock when it is asked again, after the gateway has refused that', async () => {
+    await using gateway = await FaultyGateway.start(pair.a.url);
+    await using pod = await startPod(gateway.url);
+    const taken = await eventually('it is served', async () => {
+      const asked = await pod.ask('/locks/refused/acquire', { json: {} });
+      return asked.status === 200 && asked;
+    });
+    const { holdId } = taken.body;
+    const release = (): Promise<Asked> => pod.ask('/locks/refused/release', { json: { holdId } });
+    const answer = { status: 422, code: 'invalid', retryable: false, outcome: 'not-applied' };
+    gateway.befall({ path: '/refused/release', times: 1, answer });
+    expect(await release()).toMatchObject({ status: 422 });
+    expect((await pair.b.showLock('refused')).holderCount).toBe(1);
+    expect(await release()).toMatchObject({ status: 200 });
+    expect((await pair.b.showLock('refused')).holderCount).toBe(0);
   });
 
   it('waits in line for it, and leaves the line when nobody waits for the answer any more', async () => {
