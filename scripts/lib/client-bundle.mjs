@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { build } from 'esbuild';
 
 /** Of each of the two files. */
-const BYTES_MAX = 38_000;
+const BYTES_MAX = 39_000;
 const LINE_CHARACTERS = 200;
 export const FORMATS = /** @type {const} */ ({ esm: 'module', cjs: 'commonjs' });
 

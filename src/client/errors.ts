@@ -58,6 +58,12 @@ export function unreachable(where: string, sent: boolean, cause: unknown): Poste
   return new PosternError(`${where} did not answer: ${why}`, { code: 'unreachable', retryable: true, outcome, cause });
 }
 
+/** A success that no gateway answers: a page of something in between, for example. */
+export function notOfGateway(status: number): PosternError {
+  const options = { code: 'unreachable', status, retryable: true, outcome: 'unknown' } as const;
+  return new PosternError(`answered ${status} with what no gateway answers`, options);
+}
+
 /**
  * Why a hold is gone: `lost`, its node disappeared although the lease is alive; `revoked`, somebody with the right to
  * do so asked for it back, or broke it; `lease-expired`, the lease ended, or may end before the client hears of it;

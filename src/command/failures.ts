@@ -19,6 +19,7 @@ function ofGateway(error: PosternError): Failure {
     new Failure(exitCode, sentence, details, { cause: error });
   if (status === 0 && code !== 'unreachable') return failed(EXIT.notAcquired, `${error.message} (${code})`);
   if (status === 0) return failed(EXIT.noGateway, `no gateway: ${error.message}`);
+  if (problem === undefined && status < 300) return failed(EXIT.unexpected, `not understood: ${error.message}`);
   if (problem === undefined) return failed(EXIT.noGateway, `what answers there is no gateway: ${error.message}`);
   if (PERMISSION.includes(code))
     return failed(EXIT.noPermission, `the credential does not allow this: ${error.message}`);

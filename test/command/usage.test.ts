@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { createServer as createHttpServer } from 'node:http';
 import { createServer, type AddressInfo } from 'node:net';
 import { execPath } from 'node:process';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -104,6 +105,22 @@ describe('no gateway', { timeout: LONG_MS }, () => {
     expect(await run.code()).toBe(69);
     expect(run.stderr).toContain(`${url} did not answer: nothing within`);
     expect(run.stdout).toBe('');
+  });
+
+  it.each([
+    ['lock', 'a', '--wait', '0', '--', 'echo', 'ran'],
+    ['doctor', '--json'],
+  ])('exits with 70 when a page of something else is answered with 200: %s', async (...words) => {
+    await using portal = createHttpServer((request, response) => {
+      request.resume();
+      response.writeHead(200, { 'Content-Type': 'text/html' }).end('<html>Welcome to the hotel</html>');
+    }).listen(0, '127.0.0.1');
+    await once(portal, 'listening');
+    const url = `http://127.0.0.1:${(portal.address() as AddressInfo).port}`;
+    const run = runCommand(words, { url });
+    expect(await run.code()).toBe(70);
+    expect(`${run.stdout}${run.stderr}`).toContain('answered 200 with what no gateway answers');
+    expect(run.stdout).not.toContain('ran\n');
   });
 
   it('exits with 69 when what answers there has no locks, and not as if somebody else had it', async () => {

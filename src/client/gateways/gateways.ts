@@ -10,7 +10,7 @@
 import { randomUUID } from 'node:crypto';
 import { now, pause } from '../lease/clock.js';
 import type { Answer, Operation, OperationsWith, Problem, RequestParts } from '../contract.js';
-import { PosternError, problemError, unreachable } from '../errors.js';
+import { notOfGateway, PosternError, problemError, unreachable } from '../errors.js';
 import type { Settings } from '../options.js';
 import { NoReplyError, Transport, type Reply } from './transport.js';
 
@@ -221,8 +221,19 @@ function answerOf(operation: Operation, { status, headers, body }: Reply): unkno
   if (!ok) throw refusal(status, headers['retry-after'], body.toString());
   if (status === 204 || status === 304) return { status, headers, body: undefined };
   if (operation === ANSWERS_BYTES) return { status, headers, body };
-  const isJson = headers['content-type']?.startsWith('application/json');
-  return { status, headers, body: isJson ? (JSON.parse(body.toString()) as unknown) : body.toString() };
+  const text = body.toString();
+  if (headers['content-type']?.startsWith('application/json')) return { status, headers, body: parsed(status, text) };
+  // Only what is read may be a text.
+  if (text !== '' && !operation.startsWith('GET ')) throw notOfGateway(status);
+  return { status, headers, body: text };
+}
+
+function parsed(status: number, text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    throw notOfGateway(status);
+  }
 }
 
 /** What stands between may answer too, a proxy for example: a status without a problem says nothing of the outcome. */

@@ -3,14 +3,17 @@
  * There is at most one at a time.
  */
 import { randomUUID } from 'node:crypto';
-import { now } from './clock.js';
-import { PosternError } from '../errors.js';
+import { now, pause } from './clock.js';
+import type { Schemas } from '../contract.js';
+import { notOfGateway, PosternError } from '../errors.js';
 import type { Gateways } from '../gateways/gateways.js';
 import { Lease } from './lease.js';
 import type { Settings } from '../options.js';
 
 /** The end of a lease is worth a little time: without it, its holds stay until its TTL is over. */
 const CLOSE_MS = 2_000;
+/** A lease was granted so late that it counts as ended: before another one is asked for, in milliseconds. */
+const AGAIN_MS = 1_000;
 
 export class LeaseKeeper {
   readonly #gateways: Gateways;
@@ -61,11 +64,25 @@ export class LeaseKeeper {
   }
 
   async #grant(): Promise<Lease> {
-    const { ttlMs, label, alive } = this.#settings;
+    const { ttlMs, label, alive, patienceMs } = this.#settings;
     if (!alive()) throw new PosternError('alive() is false: no lease is taken', { code: 'not-alive', retryable: true });
-    const body = { ttlMs, ...(label !== undefined && { label }), requestId: randomUUID() };
-    const sentAt = now();
-    const { body: granted } = await this.#gateways.call('POST /v1/leases', { body }, { signals: [this.closed] });
-    return new Lease(granted, sentAt, this.#gateways, this.#settings);
+    const patientUntil = now() + patienceMs;
+    for (;;) {
+      const body = { ttlMs, ...(label !== undefined && { label }), requestId: randomUUID() };
+      const sentAt = now();
+      const answer = await this.#gateways.call('POST /v1/leases', { body }, { signals: [this.closed] });
+      if (!isGrant(answer.body)) throw notOfGateway(answer.status);
+      const lease = new Lease(answer.body, sentAt, this.#gateways, this.#settings);
+      if (lease.judge()) return lease;
+      const pauseMs = Math.random() * AGAIN_MS;
+      if (now() + pauseMs > patientUntil)
+        throw new PosternError('the lease was granted too late', { code: 'lease-expired', retryable: true });
+      await pause(pauseMs, this.closed);
+    }
   }
+}
+
+/** Without a TTL it would have no deadline. */
+function isGrant(body: Partial<Schemas['GrantedLease']> | undefined): boolean {
+  return typeof body?.leaseToken === 'string' && typeof body.ttlMs === 'number';
 }

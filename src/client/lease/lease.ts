@@ -12,7 +12,7 @@
  */
 import { now } from './clock.js';
 import type { Schemas } from '../contract.js';
-import { HoldLostError, PosternError, type LossCause } from '../errors.js';
+import { HoldLostError, notOfGateway, PosternError, type LossCause } from '../errors.js';
 import type { Gateways } from '../gateways/gateways.js';
 import type { Settings } from '../options.js';
 
@@ -140,17 +140,23 @@ export class Lease {
     this.#unanswered = this.#gateways.index;
     const sentAt = now();
     try {
-      const { body } = await this.#gateways.once(
+      const { status, body } = await this.#gateways.once(
         'POST /v1/leases/self/heartbeat',
         {},
         { leaseToken: this.#token, timeoutMs: this.deadline - sentAt, signals: [this.ended] },
       );
+      if (!this.#isMine(body)) throw notOfGateway(status);
       this.#answered(body, sentAt);
     } catch (error) {
       if (this.ended.aborted || this.endedBy(error)) return;
       this.#failures += 1;
       this.#plan(Math.random() * Math.min(patienceMs, RETRY_MIN_MS * 2 ** this.#failures));
     }
+  }
+
+  /** Whatever else answers 200 must not move the deadline. */
+  #isMine(body: Partial<Schemas['Heartbeat']> | undefined): boolean {
+    return body?.leaseId === this.leaseId && Array.isArray(body.lost) && Array.isArray(body.revocations);
   }
 
   #answered({ leaseToken, lost, revocations }: Schemas['Heartbeat'], sentAt: number): void {

@@ -10,7 +10,7 @@ import { randomUUID } from 'node:crypto';
 import { now } from '../lease/clock.js';
 import type { Context } from '../context.js';
 import type { Revocation } from '../lease/bound.js';
-import { PosternError } from '../errors.js';
+import { notOfGateway, PosternError } from '../errors.js';
 import { giveBack } from '../lease/give-back.js';
 import type { CallOptions } from '../gateways/gateways.js';
 import type { Hold, HoldOptions } from '../lease/hold.js';
@@ -143,6 +143,7 @@ export function holdOf(
 ): HoldOptions {
   const { kind, name } = line;
   const { holdId, fencingToken } = granted;
+  if (typeof fencingToken !== 'number') throw notOfGateway(200);
   const release = (): Promise<void> => giveBack(context, lease, (options) => line.release({ holdId }, options));
   return { lease, kind, name, holdId, fencingToken, release, onRevoke };
 }

@@ -1,5 +1,6 @@
 /** `postern doctor`: every step from the name of a gateway to a lock. */
 import { hostname } from 'node:os';
+import { notOfGateway } from '../../client/errors.js';
 import { Postern, PosternError, type PosternOptions } from '../../client/index.js';
 import type { GivenFor } from '../arguments/command.js';
 import { showDuration } from '../arguments/duration.js';
@@ -60,7 +61,8 @@ async function isWell(report: Report, url: string, options: PosternOptions): Pro
 async function isGateway(postern: Postern): Promise<{ said: Said; value: true }> {
   const sentAt = Date.now();
   try {
-    const { headers } = await postern.request('GET /readyz');
+    const { status, headers, body } = await postern.request('GET /readyz');
+    if (typeof body !== 'object') throw notOfGateway(status);
     const apartMs = Date.parse(headers['date'] ?? '') - sentAt;
     if (Math.abs(apartMs) > CLOCKS_APART_MS) {
       const warning = `it is ready, and its clock is ${showDuration(Math.abs(apartMs))} ${apartMs > 0 ? 'ahead' : 'behind'}`;

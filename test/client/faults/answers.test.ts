@@ -5,6 +5,8 @@ import { Postern, type PosternError, type PosternOptions } from '../../../src/cl
 import { FaultyGateway, type Fault } from '../../conformance/faulty-gateway.js';
 import { eventually } from '../../support/eventually.js';
 import { startReplica, type Replica } from '../../support/start-gateway.js';
+import { scaled } from '../../support/timing.js';
+import { startTcpProxy } from '../../support/zookeeper/tcp-proxy.js';
 
 /** Longer than the tests: that a lease has ended must not be what gives anything back. */
 const TTL_MS = 120_000;
@@ -20,6 +22,12 @@ const page = (status: number, headers: Record<string, string> = {}): Page => ({
   headers: { 'Content-Type': 'text/html', ...headers },
   text: '<html>We are back soon</html>',
 });
+/** With status 200, as a captive portal or a maintenance page answers. */
+const PORTALS: [string, Page][] = [
+  ['a page', page(200)],
+  ['JSON', { status: 200, headers: { 'Content-Type': 'application/json' }, text: '{"status":"maintenance"}' }],
+  ['what only says that it is JSON', page(200, { 'Content-Type': 'application/json' })],
+];
 const ODD: [string, Pick<Fault, 'answer' | 'page'>][] = [
   ['a 401', { answer: UNAUTHENTICATED }],
   ['a 403', { answer: FORBIDDEN }],
@@ -131,4 +139,47 @@ test('a release that the gateway refuses may be tried again', async () => {
   expect(await hold.release().catch(failure)).toMatchObject({ code: 'invalid' });
   await hold.release();
   expect((await replica.showLock(name)).holderCount).toBe(0);
+});
+
+test.each(PORTALS)('a hold is lost in time when heartbeats are answered 200 with %s', async (_what, answer) => {
+  await using portal = await FaultyGateway.start(replica.url);
+  const ttlMs = scaled(1_000);
+  await using postern = client({ urls: [portal.url], ttlMs });
+  const hold = await postern.lock(randomUUID()).acquire();
+  portal.befall({ path: '/heartbeat', times: MANY, page: answer });
+  await eventually('it is lost', () => hold.signal.aborted, { withinMs: ttlMs });
+  expect(hold.signal.reason).toMatchObject({ cause: 'lease-expired' });
+});
+
+test.each(PORTALS)('no lease is taken from 200 with %s, and it is asked for once', async (_what, answer) => {
+  await using portal = await FaultyGateway.start(replica.url);
+  portal.befall({ path: '/v1/leases', times: MANY, page: answer });
+  await using postern = client({ urls: [portal.url] });
+  const refused = await postern.lock('x').acquire().then(String, failure);
+  expect(refused).toMatchObject({ code: 'unreachable', status: 200, retryable: true, outcome: 'unknown' });
+  expect(portal.seen).toHaveLength(1);
+});
+
+test.each(PORTALS)('a lock is neither taken nor released by 200 with %s', async (_what, answer) => {
+  await using postern = client();
+  const name = randomUUID();
+  gateway.befall({ path: `/${name}/acquire`, times: 1, page: answer });
+  expect(await postern.lock(name).acquire().then(String, failure)).toMatchObject({ code: 'unreachable', status: 200 });
+  const hold = await postern.lock(name).acquire();
+  if (answer.text.startsWith('<')) gateway.befall({ path: `/${name}/release`, times: 2, page: answer });
+  await hold.release();
+  expect((await replica.showLock(name)).holderCount).toBe(0);
+});
+
+test('a lease that is granted too late each time is not asked for without end', async () => {
+  await using proxy = await startTcpProxy({ port: Number(new URL(replica.url).port), framed: false });
+  const ttlMs = scaled(600);
+  proxy.delay('fromZooKeeper', ttlMs); // the answers of the gateway, here
+  await using postern = client({ urls: [`http://${proxy.connectString}`], ttlMs });
+  expect(await postern.lock('x').acquire().then(String, failure)).toMatchObject({
+    code: 'lease-expired',
+    retryable: true,
+  });
+  proxy.heal();
+  await postern.lock(randomUUID()).using({}, ({ signal }) => expect(signal.aborted).toBe(false));
 });
