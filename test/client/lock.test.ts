@@ -161,6 +161,22 @@ test('throws the reason of a hold that was lost while the function ran', async (
   await expect(working).rejects.toMatchObject({ name: 'HoldLostError', cause: 'revoked' });
 });
 
+test.each(['lost', 'released'])('runs nothing within a function whose lock was %s', async (how) => {
+  await using postern = client({ ttlMs: SHORT_MS });
+  const name = randomUUID();
+  let ran = false;
+  const working = postern.lock(name).using({}, async (hold) => {
+    if (how === 'released') await hold.release();
+    else {
+      await pair.a.expect(200, 'POST', `/v1/locks/${name}/revoke`, { body: { graceMs: 0 } });
+      await eventually('it is told', () => hold.signal.aborted);
+    }
+    await postern.lock(name).using({ waitMs: Infinity }, () => (ran = true));
+  });
+  await expect(working).rejects.toThrow(HoldLostError);
+  expect(ran).toBe(false);
+});
+
 test('close loses every hold, frees it at the gateway, and ends every wait', async () => {
   const postern = client();
   const [held, other] = [randomUUID(), randomUUID()];

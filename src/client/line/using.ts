@@ -23,7 +23,8 @@ export class Using {
    * @param key names what is held; without it nothing is shared
    * @param acquire called if the present chain of calls does not work under it yet
    * @returns what `work` returns
-   * @throws what `work` throws; the reason of the hold's signal if it was lost before `work` was done
+   * @throws what `work` throws; the reason of the hold's signal if it was lost before `work` was done; `HoldLostError`,
+   *   and `work` does not run, if what is shared is not held any more
    */
   async run<T>(
     key: string | undefined,
@@ -34,6 +35,8 @@ export class Using {
     const shared = key === undefined ? undefined : present?.get(key);
     const counted = shared && shared.count > 0 ? shared : { hold: await acquire(), count: 0 };
     const { hold } = counted;
+    // It may have been lost, or given back, since the outer function began.
+    if (counted === shared) hold.assertHeld();
     counted.count += 1;
     try {
       const entered = key === undefined ? present : new Map(present).set(key, counted);
