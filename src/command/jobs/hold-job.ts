@@ -14,6 +14,7 @@ import { environment } from '../environment.js';
 import { EXIT, Failure, UsageError } from '../exit.js';
 import { clientOptions } from '../gateway.js';
 import type { Output } from '../output.js';
+import { persist, type Trying } from '../persist.js';
 import { Guardian, type Ending } from '../process/guarded.js';
 import { diesOf, Interrupted, Interrupts } from '../process/interrupts.js';
 import { endAs, runJob, type Kept } from '../process/job.js';
@@ -70,8 +71,8 @@ export async function runUnderHold(job: HoldJob): Promise<number> {
   const { output } = job.given;
   const postern = new Postern(options);
   try {
-    for (;;) {
-      const ending = await heldJob(job, { postern, guardian, interrupts });
+    for (let wasHeld = false; ; wasHeld = true) {
+      const ending = await heldJob(job, { postern, guardian, interrupts, wasHeld });
       const again = job.again === true && ending.kind === 'stopped' && !interrupts.signal.aborted;
       if (!again) {
         await postern.close();
@@ -99,9 +100,10 @@ interface Parts {
   postern: Postern;
   guardian: Guardian;
   interrupts: Interrupts;
+  wasHeld: boolean;
 }
 
-async function heldJob(job: HoldJob, { postern, guardian, interrupts }: Parts): Promise<Ending> {
+async function heldJob(job: HoldJob, { postern, guardian, interrupts, wasHeld }: Parts): Promise<Ending> {
   const { given, next } = job;
   const { values, output } = given;
   let { what } = job;
@@ -110,8 +112,8 @@ async function heldJob(job: HoldJob, { postern, guardian, interrupts }: Parts): 
     const why = `${what} is revoked${reason === undefined ? '' : ` (${reason})`}`;
     asked(why, breakAt === undefined ? undefined : Date.parse(breakAt) - Date.now());
   };
-  const granting = granted(job, postern, { signal: interrupts.signal, onRevoke });
-  let held = await untilInterrupted(granting, interrupts.signal);
+  const { signal } = interrupts;
+  let held = await acquired({ what, wasHeld, over: signal, output }, () => granted(job, postern, { signal, onRevoke }));
   const since = performance.now();
   const run = (argv: readonly string[]): Promise<Ending> =>
     runJob({
@@ -192,6 +194,18 @@ async function granted({ acquire, what }: HoldJob, postern: Postern, asking: Ask
       throw new Failure(EXIT.noGateway, `what answers there is no gateway at that path: ${error.message}`);
     throw error;
   }
+}
+
+interface Acquiring extends Trying {
+  /** It was held, and lost: what has cost it the hold may not be over, so it is asked for until a gateway serves it. */
+  readonly wasHeld: boolean;
+}
+
+/** @throws Interrupted; what it is refused for */
+export async function acquired<T>({ wasHeld, ...trying }: Acquiring, acquire: () => Promise<T>): Promise<T> {
+  const acquiring = wasHeld ? persist({ ...trying, what: `asking for ${trying.what} again` }, acquire) : acquire();
+  // There is nothing in the end only if it was interrupted.
+  return (await untilInterrupted(acquiring, trying.over)) as T;
 }
 
 /** Requests that come before the wait in line do not know the signal. */

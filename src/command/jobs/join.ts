@@ -7,7 +7,7 @@ import type { join as description } from '../commands/group.js';
 import { EXIT, UsageError } from '../exit.js';
 import { jsonText, visible, type Output } from '../output.js';
 import { diesOf, Interrupted, Interrupts } from '../process/interrupts.js';
-import { holdOptions, runUnderHold, untilInterrupted } from './hold-job.js';
+import { acquired, holdOptions, runUnderHold, untilInterrupted } from './hold-job.js';
 
 type GivenJoin = GivenFor<typeof description>;
 
@@ -24,11 +24,15 @@ export function join(given: GivenJoin): Promise<number> {
   if (watch) throw new UsageError('--watch prints to standard output, which belongs to the job: give only one of them');
   return runUnderHold({
     given,
-    what: `the membership of the group "${name}"`,
+    what: membershipOf(name),
     acquire: (postern) => postern.group(name).join(joining),
     busyCode: EXIT.notAcquired,
     again,
   });
+}
+
+function membershipOf(name: string): string {
+  return `the membership of the group "${name}"`;
 }
 
 /** Without a job. */
@@ -42,8 +46,9 @@ async function stay(given: GivenJoin, name: string, joining: JoinOptions): Promi
     if (watch) print(output, postern.group(name).observe({ signal: ending.signal })).catch(reject);
   });
   try {
-    for (;;) {
-      const membership = await untilInterrupted(postern.group(name).join(joining), interrupts.signal);
+    for (let wasHeld = false; ; wasHeld = true) {
+      const asking = { what: membershipOf(name), wasHeld, over: interrupts.signal, output };
+      const membership = await acquired(asking, () => postern.group(name).join(joining));
       const { member, holdId, fencingToken } = membership;
       if (output.json) output.tell('joined', `a member of the group "${name}"`, { name, member, holdId, fencingToken });
       const over = untilInterrupted(endOf(membership.signal, values['max-hold']), interrupts.signal);

@@ -12,7 +12,7 @@ import type { Postern, Schemas, Term } from '../../client/index.js';
 import { pause } from '../../client/lease/clock.js';
 import type { Output } from '../output.js';
 import { runHook, type Hook, type HookEvent } from './hook.js';
-import { persist, untilAborted } from './persist.js';
+import { persist, untilAborted } from '../persist.js';
 import type { Settings } from './settings.js';
 
 /** Before it stands again when its hook has failed, in milliseconds: others come first. */

@@ -4,7 +4,7 @@ import type { Output } from '../output.js';
 import { bytesOf } from '../plain/config.js';
 import { replaceFile } from './files.js';
 import { runHook } from './hook.js';
-import { persist } from './persist.js';
+import { persist } from '../persist.js';
 import type { Rendering, Settings } from './settings.js';
 
 /** At most so long before a value that cannot be read, or written, is tried again, in milliseconds. */

@@ -14,7 +14,7 @@ import { EXIT, UsageError } from '../exit.js';
 import type { Output } from '../output.js';
 import { Health } from './health.js';
 import { LeaderFile } from './leader-file.js';
-import { persist } from './persist.js';
+import { persist } from '../persist.js';
 import { render } from './render.js';
 import { routesForAll, routesForProgram } from './routes.js';
 import { listen, type Handle, type Listening } from './server.js';

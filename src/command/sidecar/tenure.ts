@@ -7,7 +7,7 @@ import { Postern, type Membership } from '../../client/index.js';
 import type { Output } from '../output.js';
 import { Candidacy, type CandidacyListener } from './candidacy.js';
 import { Locks } from './locks.js';
-import { persist, untilAborted } from './persist.js';
+import { persist, untilAborted } from '../persist.js';
 import type { Settings } from './settings.js';
 
 export interface TenureOptions {

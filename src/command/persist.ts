@@ -1,7 +1,7 @@
 /** What is tried until a gateway serves it. */
-import { HoldLostError, PosternError } from '../../client/errors.js';
-import { pause } from '../../client/lease/clock.js';
-import type { Output } from '../output.js';
+import { HoldLostError, PosternError } from '../client/errors.js';
+import { pause } from '../client/lease/clock.js';
+import type { Output } from './output.js';
 
 const AGAIN_MS = 1_000;
 
