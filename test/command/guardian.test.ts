@@ -68,6 +68,15 @@ describe('the guardian', { timeout: LONG_MS }, () => {
     expect(groupLives(pid)).toBe(false);
   });
 
+  it('starts no job when it gets to it after the bounds', async () => {
+    run(1, 'echo ran', -1);
+    const stopped = 'no heartbeat was answered in time';
+    expect(await news('over', 1)).toEqual({ type: 'over', code: null, signal: null, stopped });
+    run(2, 'exit 7');
+    expect(await news('over', 2)).toMatchObject({ code: 7 });
+    expect(heard.map(({ type }) => type)).toEqual(['over', 'started', 'over']);
+  });
+
   it('stops the next job when the command has died, and ends then', async () => {
     run(1, 'exit 0');
     await news('over', 1);

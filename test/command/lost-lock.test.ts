@@ -137,6 +137,25 @@ describe('postern lock, when the lock may be lost', { timeout: LONG_MS * 2 }, ()
     await proxy.stop();
   });
 
+  it('ends, and begins no job, when the guardian stands still before it has started it, and then nothing comes through', async () => {
+    const proxy = await startTcpProxy({ port: Number(new URL(pair.a.url).port), framed: false });
+    const lease = await pair.b.createLease({ ttlMs: 60_000 });
+    await pair.b.acquire('not-started', lease);
+    const run = runCommand(['lock', 'not-started', ...TTL, '--json', '--', 'echo', 'ran'], {
+      url: `http://${proxy.connectString}`,
+    });
+    await pair.b.untilWaiting('not-started', 1);
+    const [guardian] = await eventually('there is a guardian', () => childrenOf(run.pid));
+    standStill(guardian as number);
+    await pair.b.endLease(lease);
+    await run.untilSays(/"acquired"/);
+    proxy.suspend();
+    expect(await run.code()).toBe(76);
+    expect(run.stdout).toBe('');
+    expect(runs(guardian as number)).toBe(false);
+    await proxy.stop();
+  });
+
   it('kills the job before its lock is broken when the grace is as long as its TTL, and nothing comes through', async () => {
     const proxy = await startTcpProxy({ port: Number(new URL(pair.a.url).port), framed: false });
     const held = await hold('revoked', `http://${proxy.connectString}`);

@@ -49,6 +49,8 @@ export class Guardian {
   /** Why there is no guardian any more. All that it has told was heard before. */
   #gone: string | undefined;
   #jobs = 0;
+  /** Whether there is a job, or will be as soon as the guardian has started it. */
+  #busy = false;
   #group = 0;
   #heard: (news: News) => void = () => undefined;
   #end: (ending: Ending) => void = () => undefined;
@@ -62,12 +64,14 @@ export class Guardian {
     if (this.#gone !== undefined) this.#child = this.#start();
     this.#jobs += 1;
     const number = this.#jobs;
+    this.#busy = true;
     this.#group = 0;
     const ending = new Promise<Ending>((resolve) => (this.#end = resolve));
     this.#heard = (news) => {
       if (news.type === 'started') this.#group = news.pid;
       else if (news.type === 'stopping') stopping(news.why);
       else {
+        this.#busy = false;
         this.#group = 0;
         this.#end(endingOf(news));
       }
@@ -89,7 +93,7 @@ export class Guardian {
   }
 
   #kill(): void {
-    if (this.#group === 0) return;
+    if (!this.#busy) return;
     signalGroup(this.#group, 'SIGKILL');
     this.#child.kill('SIGKILL');
   }

@@ -3,8 +3,9 @@
  * time. Each has a state of its own, and orders with its number: one that comes late, for a job that is over, must not
  * be obeyed by the next.
  *
- * Guarantee: whatever becomes of the command (killed, stopped by SIGSTOP, its event loop stuck), every process of the
- * job's group has got SIGKILL at the last `killAt` that it was told.
+ * Guarantee: no job is started at the `termAt` that came with it, or later; and whatever becomes of the command
+ * (killed, stopped by SIGSTOP, its event loop stuck), every process of the job's group has got SIGKILL at the last
+ * `killAt` that it was told.
  * Not guaranteed: that a job in which somebody has made a session of their own (`setsid`) is stopped as a whole, or one
  * that runs as another user whom we may not signal; and nothing is, if the guardian and the command stand still. The
  * fencing token exists for these cases.
@@ -24,6 +25,8 @@ import type { Bounds, News, Order, Word } from './messages.js';
 
 type Run = Extract<Order, { type: 'run' }>;
 
+/** Why a job is stopped, or not started, at its bounds. */
+const UNANSWERED = 'no heartbeat was answered in time';
 /** Timers stand still with the machine: the clock is looked at this often, ms. */
 const LOOK_MS = 500;
 /** The same while the job is on its way out. */
@@ -71,6 +74,9 @@ class Guard {
   }
 
   start(): void {
+    // It stood still since it was told to: the lease may be lost by now.
+    if (sinceBootMs() >= this.#bounds.termAt)
+      return this.#end({ type: 'over', code: null, signal: null, stopped: UNANSWERED });
     const { argv, env, input } = this.#run;
     const [file = '', ...args] = argv;
     const failed = (error: NodeJS.ErrnoException): void =>
@@ -111,7 +117,7 @@ class Guard {
     clearTimeout(this.#timer);
     const now = sinceBootMs();
     if (this.#stopped === undefined && now >= this.#bounds.termAt) {
-      return this.#stop('no heartbeat was answered in time', this.#bounds.killAt);
+      return this.#stop(UNANSWERED, this.#bounds.killAt);
     }
     const killAt = Math.min(this.#killAt, this.#bounds.killAt);
     if (this.#stopped !== undefined && now >= killAt && !this.#killed) {
