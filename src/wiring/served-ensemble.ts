@@ -65,7 +65,8 @@ export class ServedEnsemble {
     const { context } = this.foundation;
     const warn = (error: unknown, message: string): void => logger.warn({ err: error }, message);
     this.recipes = makeRecipes(context, { config, timing, warn });
-    const onFault = (error: unknown): void => warn(error, 'housekeeping failed; retrying');
+    const onFault = (error: unknown, what?: string): void =>
+      warn(error, `housekeeping${what === undefined ? '' : ` of ${what}`} failed; retrying`);
     const chores = this.#all.flatMap((recipe) => recipe.chores ?? []);
     this.#housekeeping = new Housekeeping(context, onFault, timing, chores);
     this.#preparation = new Preparation({

@@ -10,7 +10,7 @@ import { fullJitter, HOUR, MINUTE } from '../../time.js';
 import { NoReplyError } from '../../zookeeper/errors.js';
 import type { Coordination } from '../coordination.js';
 import { takeOffice } from './office.js';
-import { Sweep } from './sweep.js';
+import { Sweep, type OnFault } from './sweep.js';
 
 export interface HousekeepingTiming {
   everyMs: number;
@@ -37,24 +37,19 @@ export interface Chore {
 export class Housekeeping {
   readonly #context: Coordination;
   readonly #everyMs: number;
-  readonly #onFault: (error: unknown) => void;
+  readonly #onFault: OnFault;
   readonly #chores: readonly Chore[];
   readonly #sweep: Sweep;
   #timer: NodeJS.Timeout | undefined;
   #stopped = false;
 
   /** @param chores one that fails is reported and does not keep the others from their turn */
-  constructor(
-    context: Coordination,
-    onFault: (error: unknown) => void,
-    { everyMs }: HousekeepingTiming,
-    chores: readonly Chore[],
-  ) {
+  constructor(context: Coordination, onFault: OnFault, { everyMs }: HousekeepingTiming, chores: readonly Chore[]) {
     this.#context = context;
     this.#everyMs = everyMs;
     this.#onFault = onFault;
     this.#chores = chores;
-    this.#sweep = new Sweep(context, () => this.#stopped);
+    this.#sweep = new Sweep(context, () => this.#stopped, onFault);
   }
 
   start(): void {

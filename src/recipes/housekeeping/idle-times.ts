@@ -1,6 +1,6 @@
 /**
  * How long directories have been unused, as seen by this replica from one sweep to the next; for chores that remove
- * them after a while. A sweep that fails half-way keeps the previous knowledge.
+ * them after a while. A sweep that fails half-way keeps the previous knowledge, as does a namespace in which it fails.
  */
 import type { Sweep } from './sweep.js';
 
@@ -13,7 +13,8 @@ export interface Idle {
 
 /** @typeParam T what is remembered of a directory */
 export class IdleTimes<T extends Idle> {
-  #known = new Map<string, T>();
+  /** By namespace, and there by directory. */
+  #known = new Map<string, ReadonlyMap<string, T>>();
 
   /**
    * One sweep over all directories.
@@ -26,16 +27,20 @@ export class IdleTimes<T extends Idle> {
     parentsIn: (namespace: string) => readonly P[],
     tidy: (directory: string, before: T | undefined, parent: P) => Promise<T | undefined>,
   ): Promise<void> {
-    const seen = new Map<string, T>();
+    const seen = new Map<string, ReadonlyMap<string, T>>();
     await sweep.eachNamespace(async (namespace) => {
+      const known = this.#known.get(namespace);
+      if (known !== undefined) seen.set(namespace, known);
+      const here = new Map<string, T>();
       for (const parent of parentsIn(namespace)) {
         const names = await sweep.children(parent.path);
         await sweep.each(names, async (name) => {
           const directory = `${parent.path}/${name}`;
-          const idle = await tidy(directory, this.#known.get(directory), parent);
-          if (idle !== undefined) seen.set(directory, idle);
+          const idle = await tidy(directory, known?.get(directory), parent);
+          if (idle !== undefined) here.set(directory, idle);
         });
       }
+      seen.set(namespace, here);
     });
     this.#known = seen;
   }

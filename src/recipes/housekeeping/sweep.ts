@@ -1,6 +1,6 @@
 /**
  * How a chore walks over everything: namespace by namespace, a few things at once, each request with a deadline of its
- * own, and no further once the replica shuts down.
+ * own, and no further once the replica shuts down. What fails in one namespace holds up no other one.
  */
 import { MINUTE, SECOND } from '../../time.js';
 import type { BoundClient } from '../../zookeeper/bound.js';
@@ -10,13 +10,25 @@ import type { Coordination } from '../coordination.js';
 const REQUEST_MS = 10 * SECOND;
 const AT_ONCE = 64;
 
+/** @param what failed, in words; undefined: the work as a whole */
+export type OnFault = (error: unknown, what?: string) => void;
+
 export class Sweep {
   readonly #context: Pick<Coordination, 'control' | 'layout'>;
   readonly #isStopped: () => boolean;
+  readonly #onFault: OnFault;
 
-  constructor(context: Pick<Coordination, 'control' | 'layout'>, isStopped: () => boolean) {
+  /** @param onFault told of what fails apart from the rest; without it, that ends the round */
+  constructor(
+    context: Pick<Coordination, 'control' | 'layout'>,
+    isStopped: () => boolean,
+    onFault: OnFault = (error) => {
+      throw error;
+    },
+  ) {
     this.#context = context;
     this.#isStopped = isStopped;
+    this.#onFault = onFault;
   }
 
   /** Whether the replica is shutting down: to be asked between two steps. */
@@ -44,11 +56,26 @@ export class Sweep {
     return this.zk().children(path);
   }
 
-  /** One namespace after the other. */
+  /** One namespace after the other, each apart. */
   async eachNamespace(work: (namespace: string) => Promise<unknown>): Promise<void> {
     for (const namespace of await this.children(this.#context.layout.namespaces)) {
       if (this.stopped) return;
-      await work(namespace);
+      await this.apart(`namespace "${namespace}"`, () => work(namespace));
+    }
+  }
+
+  /**
+   * Work that holds up no other when it fails: that is reported, and tried again in the next round. But when the
+   * session was lost over it, the round ends: everything else would fail too.
+   */
+  async apart(what: string, work: () => Promise<unknown>): Promise<void> {
+    const { control } = this.#context;
+    const { sessionId } = control;
+    try {
+      await work();
+    } catch (error) {
+      if (!control.connected || control.sessionId !== sessionId) throw error;
+      this.#onFault(error, what);
     }
   }
 

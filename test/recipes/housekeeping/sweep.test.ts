@@ -1,8 +1,9 @@
 /** How chores go over all that is there. */
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { Layout } from '../../../src/leases/layout.js';
 import { IdleTimes, type Idle } from '../../../src/recipes/housekeeping/idle-times.js';
 import { Sweep } from '../../../src/recipes/housekeeping/sweep.js';
+import { NoReplyError } from '../../../src/zookeeper/errors.js';
 import { freshRoot, sharedZooKeeper } from '../../support/start-zookeeper.js';
 import { controlIn, within, type TestControl } from '../../support/zookeeper/sessions.js';
 
@@ -38,6 +39,75 @@ test('a sweep goes no further once the replica shuts down', async () => {
   await sweep.batches([1, 2, 3], 1, async (batch) => seen.push(batch));
   await sweep.each([1, 2, 3], async (item) => seen.push(item));
   expect(seen).toHaveLength(1);
+});
+
+describe('what fails in one namespace', () => {
+  test.each([
+    ['was refused', new Error('refused')],
+    ['had no answer in time', new NoReplyError('the push', 'deadline', true)],
+  ])('and %s is told, and holds up no other one', async (_, failure) => {
+    await using control = await controlIn(sharedZooKeeper(), freshRoot());
+    await makeGroups(control, ['x', 'y']);
+    const seen: string[] = [];
+    const told: unknown[] = [];
+    const sweep = new Sweep(
+      { control, layout },
+      () => false,
+      (error, what) => told.push([error, what]),
+    );
+    await sweep.eachNamespace((namespace) => {
+      seen.push(namespace);
+      return Promise.reject(failure);
+    });
+    expect(seen.sort()).toEqual(['x', 'y']);
+    expect(told.sort()).toEqual(['x', 'y'].map((name) => [failure, `namespace "${name}"`]));
+  });
+
+  test('with the session ends the round, and is told once', async () => {
+    await using control = await controlIn(sharedZooKeeper(), freshRoot());
+    await makeGroups(control, ['x', 'y']);
+    const seen: string[] = [];
+    const told: unknown[] = [];
+    const sweep = new Sweep(
+      { control, layout },
+      () => false,
+      (error) => told.push(error),
+    );
+    const round = sweep.eachNamespace(async (namespace) => {
+      seen.push(namespace);
+      await sweep.apart('a queue', async () => {
+        await control.stop();
+        await sweep.children('/');
+      });
+    });
+    await expect(round).rejects.toThrow(NoReplyError);
+    expect([seen.length, told.length]).toEqual([1, 0]);
+  });
+
+  test('takes nothing from what is known of its idle directories', async () => {
+    await using control = await controlIn(sharedZooKeeper(), freshRoot());
+    await makeGroups(control, ['x', 'y']);
+    const sweep = new Sweep(
+      { control, layout },
+      () => false,
+      () => undefined,
+    );
+    const times = new IdleTimes<Idle>();
+    const parentsIn = (namespace: string): { path: string }[] => [{ path: layout.groups(namespace) }];
+    const idle = { pzxid: 7, since: 1 };
+    const known: (Idle | undefined)[] = [];
+    const look = (fails: boolean): Promise<void> =>
+      times.sweep(sweep, parentsIn, (directory, before) => {
+        known.push(before);
+        if (fails && directory.startsWith(`${parentsIn('x')[0]?.path}/`)) throw new Error('refused');
+        return Promise.resolve(idle);
+      });
+    await look(false);
+    await look(true);
+    known.length = 0;
+    await look(false);
+    expect(known).toEqual([idle, idle, idle, idle]);
+  });
 });
 
 test('what is known of idle directories outlives a sweep that fails, and is forgotten of those in use', async () => {

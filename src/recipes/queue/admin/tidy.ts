@@ -7,6 +7,8 @@
  * - Removes expired marks of messageIds, and the lanes of replicas that have not pushed for an hour.
  * - Removes what is left of deleted queues: contents that no name stands for. They must be seen twice, because a
  *   queue's name and contents are made in one transaction but read in two requests.
+ *
+ * A queue for which that fails holds up no other one.
  */
 import { ensembleNow } from '../../../zookeeper/ensemble-time.js';
 import { isReason, unless } from '../../../zookeeper/errors.js';
@@ -54,13 +56,15 @@ export class TidyQueues implements Chore {
     let areAllKnown = true;
     for (const name of await sweep.children(layout.queues(namespace))) {
       if (sweep.stopped) return;
-      const queue = await this.#queues.look(namespace, name, sweep.deadline()).catch((error: unknown) => {
-        areAllKnown = false;
-        return unlessNewer(error);
+      await sweep.apart(`queue "${name}" in namespace "${namespace}"`, async () => {
+        const queue = await this.#queues.look(namespace, name, sweep.deadline()).catch((error: unknown) => {
+          areAllKnown = false;
+          return unlessNewer(error);
+        });
+        if (queue === undefined) return;
+        ids.add(queue.id);
+        await this.#tidy(queue, sealed, sweep);
       });
-      if (queue === undefined) continue;
-      ids.add(queue.id);
-      await this.#tidy(queue, sealed, sweep);
     }
     // One that a newer release has configured has contents, and here nobody knows which.
     if (!areAllKnown) return;
@@ -68,7 +72,7 @@ export class TidyQueues implements Chore {
       if (ids.has(id)) continue;
       const path = layout.queueData(namespace, id);
       if (!this.#last.nameless.has(path)) nameless.add(path);
-      else await control.removeRecursive(path, sweep.longDeadline());
+      else await sweep.apart(`the deleted queue ${path}`, () => control.removeRecursive(path, sweep.longDeadline()));
     }
   }
 
@@ -80,7 +84,7 @@ export class TidyQueues implements Chore {
       await this.#removeMarks(queue, sweep);
       await this.#removePushers(queue, sweep);
     } catch (error) {
-      // A dead-letter queue of a newer release takes nothing from here, and holds up no other queue.
+      // A dead-letter queue of a newer release takes nothing from here.
       if (!(error instanceof QueueGoneError) && !isReason(error, 'NO_NODE')) unlessNewer(error);
     }
   }

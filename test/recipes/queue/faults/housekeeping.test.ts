@@ -11,6 +11,7 @@ import { Noise } from '../../../support/noise.js';
 import { startPair, startReplica, type Replica } from '../../../support/start-gateway.js';
 import { freshRoot, startZooKeeper, type TestZooKeeper } from '../../../support/start-zookeeper.js';
 import { scaled } from '../../../support/timing.js';
+import { runLog } from '../../../support/run-log.js';
 import { startCuttable } from '../../../support/scene.js';
 
 const BUSY: HousekeepingTiming = { ...HOUSEKEEPING_TIMING, everyMs: 50 };
@@ -128,6 +129,37 @@ test('what a queue held that was deleted goes, claimed messages and delayed ones
   expect(await isThere(b, stays)).toBe(true);
   expect(bodiesOf(await peek(b, 'stays'))).toEqual(upTo(5));
   expect(bodiesOf(await peek(a, 'gone'))).toEqual(['new']);
+});
+
+test('a queue that nothing can be done for holds up no other one, and no other namespace, and is told of (C90)', async () => {
+  const root = freshRoot();
+  const settings = { POSTERN_MAX_NAMES: '2' };
+  await using a = await startReplica({ ...options(root, NONE), settings });
+  await pushBodies(a, 'gone', [1]);
+  const gone = await dataOf(a, 'gone');
+  await deleteAndDie(a, 'gone');
+  // What expires there is to go to a queue for which there is no room.
+  const config = { order: 'fifo', deadLetterExpired: true, deadLetterQueue: 'dead' };
+  const messages = [
+    { body: 'over', expiresInMs: 1 },
+    { body: 'due', delayMs: 200 },
+  ];
+  const stuck = ['default', 'elsewhere'].flatMap((namespace) =>
+    ['one', 'two'].map((name) => ({ path: `/v1/queues/${name}`, headers: { namespace } })),
+  );
+  for (const { path, headers } of stuck) {
+    await a.expect(201, 'PUT', path, { body: config, headers });
+    await a.expect(201, 'POST', `${path}/messages`, { body: { messages }, headers });
+  }
+  await using b = await startReplica({ ...options(root), settings });
+  for (const { path, headers } of stuck)
+    await eventually(`what is due is there: ${path} in ${headers.namespace}`, async () => {
+      return ((await b.expect(200, 'GET', path, { headers })) as { depth: number }).depth === 2;
+    });
+  await eventually('the contents are gone', async () => !(await isThere(a, gone)));
+  const said = runLog.lines().map(({ msg }) => msg);
+  for (const name of ['one', 'two'])
+    expect(said).toContain(`housekeeping of queue "${name}" in namespace "elsewhere" failed; retrying`);
 });
 
 test(
