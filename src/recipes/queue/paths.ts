@@ -184,6 +184,16 @@ function instantName(epochMs: number): string {
   return String(epochMs).padStart(INSTANT_DIGITS, '0');
 }
 
+/** Until when messages are due in a directory of about 17 minutes of that name, epoch ms; NaN: it is none of ours. */
+export function coarseEndOf(name: string): number {
+  return (Number(name) + 1) * 2 ** COARSE_BITS;
+}
+
+/** The same of a directory of one second. */
+export function secondEndOf(name: string): number {
+  return (Number(name) + 1) * 2 ** FINE_BITS;
+}
+
 /** When the message of that name is due, epoch ms. */
 export function dueAtOf(name: string): number {
   return Number(name.slice(0, INSTANT_DIGITS));

@@ -8,14 +8,18 @@
  *
  * How a replica learns of a message that is due earlier than those it knows: by three watches, on the list of
  * directories, on the first directory, and on the first second in it. Any earlier message appears in one of these.
+ *
+ * A directory may be left behind empty: its last message was removed by its id, who moved that died, or a push that had
+ * made room was given up. Whoever comes by removes it, a whole run of them at once. A push for which one is missing
+ * makes it anew (`push/lane.ts`).
  */
 import { isReason, isTransient, unless } from '../../../zookeeper/errors.js';
-import { parentOf } from '../../../zookeeper/paths.js';
+import { baseName, parentOf } from '../../../zookeeper/paths.js';
 import type { ReadNode } from '../../../zookeeper/read-nodes.js';
 import type { Watch } from '../../../zookeeper/watch.js';
 import { decodeMessage, encodeMessage } from '../message.js';
 import type { Queue } from '../queue.js';
-import { dueAtOf, groupHash, PRIORITY_DEFAULT } from '../paths.js';
+import { coarseEndOf, dueAtOf, groupHash, PRIORITY_DEFAULT, secondEndOf } from '../paths.js';
 import { QueueGoneError } from '../gone.js';
 
 /**
@@ -28,9 +32,20 @@ const TIMER_MAX_MS = 60_000;
 const RETRY_MS = 200;
 const REQUEST_MS = 10_000;
 const MOVES_AT_ONCE = 100;
+/** Directories whose Stats are read in one request, and of which those that are empty are removed together. */
+const STATS_AT_ONCE = 400;
+/** An empty directory for later is kept so long: somebody may just have made it for a message. */
+const EMPTY_KEPT_MS = 60_000;
 const MESSAGE = /^\d{13}-[-\d]\d{9}$/;
 
 type Listen = (path: string) => Promise<string[] | undefined>;
+
+/** Directories of delayed messages that are there at once, in order. */
+interface Run {
+  directories: readonly string[];
+  /** By its name until when messages are due in one. */
+  endOf: (name: string) => number;
+}
 
 /**
  * The messages that are due first, in order.
@@ -41,21 +56,71 @@ async function firstDue(
   queue: Queue,
   children: Listen,
   skipped: ReadonlySet<string>,
+  deadline: number,
 ): Promise<{ directory: string; names: string[] } | undefined> {
   const { delayed } = queue.paths;
   const coarse = await children(delayed);
   if (coarse === undefined) throw new QueueGoneError();
-  for (const name of byNumber(coarse)) {
-    const fine = await children(`${delayed}/${name}`);
-    for (const second of byNumber(fine ?? [])) {
-      const directory = `${delayed}/${name}/${second}`;
-      const names = await children(directory);
-      const ours =
-        names?.filter((message) => MESSAGE.test(message) && !skipped.has(`${directory}/${message}`)).sort() ?? [];
+  for await (const span of listedOf(queue, runOf(delayed, coarse, coarseEndOf), children, deadline)) {
+    const seconds = runOf(span.directory, span.names, secondEndOf);
+    for await (const { directory, names } of listedOf(queue, seconds, children, deadline)) {
+      const ours = names.filter((message) => MESSAGE.test(message) && !skipped.has(`${directory}/${message}`)).sort();
       if (ours.length > 0) return { directory, names: ours };
     }
   }
   return undefined;
+}
+
+function runOf(parent: string, names: readonly string[], endOf: Run['endOf']): Run {
+  const inOrder = [...names].sort((a, b) => Number(a) - Number(b));
+  return { directories: inOrder.map((name) => `${parent}/${name}`), endOf };
+}
+
+/**
+ * Those that are not empty, each listed when it is its turn. The others are listed too, and so watched, unless they
+ * were removed: with the first one that is empty go those of the next ones that are.
+ */
+async function* listedOf(
+  queue: Queue,
+  { directories, endOf }: Run,
+  children: Listen,
+  deadline: number,
+): AsyncGenerator<{ directory: string; names: string[] }> {
+  const removed = new Set<string>();
+  let readUpTo = 0;
+  for (const [i, directory] of directories.entries()) {
+    if (removed.has(directory)) continue;
+    const names = await children(directory);
+    if (names === undefined) continue;
+    if (names.length > 0) yield { directory, names };
+    else if (i >= readUpTo) {
+      readUpTo = i + STATS_AT_ONCE;
+      const next = { directories: directories.slice(i, readUpTo), endOf };
+      for (const path of await removeEmpty(queue, next, deadline)) removed.add(path);
+    }
+  }
+}
+
+/**
+ * Removes those that are empty and that nobody needs: whose time has passed, or that have been there for a while.
+ * @returns those
+ */
+async function removeEmpty(queue: Queue, { directories, endOf }: Run, deadline: number): Promise<string[]> {
+  const { control } = queue;
+  const { results } = await control.multiRead(
+    directories.map((path) => ({ type: 'getData', path })),
+    deadline,
+  );
+  const now = await queue.ensembleNow(deadline);
+  const empty = directories.filter((path, i) => {
+    const result = results[i];
+    if (result === undefined || !('stat' in result) || result.stat.numChildren > 0) return false;
+    const end = endOf(baseName(path));
+    return !Number.isNaN(end) && (end <= now || result.stat.ctime + EMPTY_KEPT_MS <= now);
+  });
+  const removals = empty.map((path) => control.delete(path, undefined, deadline).then(() => path));
+  const removed = await Promise.all(removals.map((removal) => unless(removal, 'NO_NODE', 'NOT_EMPTY')));
+  return removed.filter((path) => path !== undefined);
 }
 
 /**
@@ -66,7 +131,7 @@ async function firstDue(
 export async function moveDue(queue: Queue, children: Listen, deadline: number): Promise<number | undefined> {
   const skipped = new Set<string>();
   for (;;) {
-    const first = await firstDue(queue, children, skipped);
+    const first = await firstDue(queue, children, skipped, deadline);
     if (first === undefined) return undefined;
     const now = await queue.ensembleNow(deadline);
     const due = first.names.filter((name) => dueAtOf(name) <= now);
@@ -212,8 +277,4 @@ export class DelayedMover {
     for (const watch of this.#watches) watch.cancel();
     this.#watches = [];
   }
-}
-
-function byNumber(names: readonly string[]): string[] {
-  return [...names].sort((a, b) => Number(a) - Number(b));
 }
