@@ -2,6 +2,7 @@
  * Looks into a queue without taking anything: page by page, each of a bounded size, however large the messages are. Up
  * to date: read after a `sync`.
  */
+import type { BoundClient } from '../../../zookeeper/bound.js';
 import type { ControlSession } from '../../../zookeeper/control-session.js';
 import type { MultiReadResult } from '../../../zookeeper/operations.js';
 import { ensembleNow } from '../../../zookeeper/ensemble-time.js';
@@ -32,6 +33,10 @@ export interface PeekedMessage {
 
 /** Of so many the sizes are asked for at once, and then those read that fit. */
 const PEEK_AT_ONCE = 100;
+/** Directories of delayed messages whose Stats are read in one request: the answer stays below 64 KB. */
+const STATS_AT_ONCE = 400;
+/** What is listed of them in one request, about a page; one that has more is listed alone. */
+const LISTED_AT_ONCE = 1_000;
 
 /** Where a page of messages ends: the last one of it. */
 export type PeekCursor = MessagePlace | { delayed: string };
@@ -131,27 +136,58 @@ async function* placesBehind(
   if (after === undefined || 'priority' in after) {
     for (const priority of prioritiesIn(root)) {
       if (after !== undefined && priority < after.priority) continue;
-      for await (const { number, messages } of segmentsOf(control, paths, priority, deadline)) {
+      const from = priority === after?.priority ? after.segment : 0;
+      for await (const { number, messages } of segmentsOf(control, paths, priority, deadline, from)) {
         yield messages
           .map((message) => ({ priority, segment: number, ...message }))
           .filter((place) => after === undefined || comparePlaces(place, after) > 0);
       }
     }
   }
-  for await (const names of delayedOf(control, paths, deadline)) {
-    yield names
-      .map((delayed) => ({ delayed }))
-      .filter(({ delayed }) => after === undefined || 'priority' in after || delayed > after.delayed);
+  const last = after !== undefined && 'delayed' in after ? after.delayed : '';
+  for await (const names of delayedBehind(control.until(deadline), paths.delayed, last))
+    yield names.map((delayed) => ({ delayed }));
+}
+
+/**
+ * The paths, below the directory of delayed messages, of those behind `last`, in order. There may be a directory for
+ * each second of days: those in front are not looked at, and of the others many are listed together.
+ */
+async function* delayedBehind(zk: BoundClient, root: string, last: string): AsyncGenerator<string[]> {
+  // Names have as many digits for any time from 2003 to 2286: in order of time they are in order as text.
+  const behind = (paths: readonly string[]): string[] =>
+    paths.filter((path) => path >= last.slice(0, path.length)).sort();
+  for await (const seconds of childrenOf(zk, root, behind(await zk.children(root))))
+    for await (const messages of childrenOf(zk, root, behind(seconds)))
+      yield messages.filter((path) => path > last).sort();
+}
+
+/** The paths of what is in these directories, of as many at a time as are listed together; all are below `root`. */
+async function* childrenOf(zk: BoundClient, root: string, directories: readonly string[]): AsyncGenerator<string[]> {
+  for (let i = 0; i < directories.length; i += STATS_AT_ONCE) {
+    const batch = directories.slice(i, i + STATS_AT_ONCE);
+    const { results } = await zk.multiRead(batch.map((path) => ({ type: 'getData', path: `${root}/${path}` })));
+    let together: string[] = [];
+    let count = 0;
+    for (const [j, result] of results.entries()) {
+      const children = 'stat' in result ? result.stat.numChildren : 0;
+      if (children === 0) continue;
+      if (together.length > 0 && count + children > LISTED_AT_ONCE) {
+        yield await listAll(zk, root, together);
+        [together, count] = [[], 0];
+      }
+      together.push(batch[j] as string);
+      count += children;
+    }
+    if (together.length > 0) yield await listAll(zk, root, together);
   }
 }
 
-/** The paths, below the directory of delayed messages, of those of one second after the other. */
-async function* delayedOf(control: ControlSession, paths: QueuePaths, deadline: number): AsyncGenerator<string[]> {
-  const zk = control.until(deadline);
-  const children = async (path: string): Promise<string[]> => (await zk.children(path)).sort();
-  for (const coarse of await children(paths.delayed))
-    for (const fine of await children(`${paths.delayed}/${coarse}`))
-      yield (await children(`${paths.delayed}/${coarse}/${fine}`)).map((name) => `${coarse}/${fine}/${name}`);
+async function listAll(zk: BoundClient, root: string, directories: readonly string[]): Promise<string[]> {
+  const { results } = await zk.multiRead(directories.map((path) => ({ type: 'getChildren', path: `${root}/${path}` })));
+  return results.flatMap((result, i) =>
+    'children' in result ? result.children.map((name) => `${directories[i] as string}/${name}`) : [],
+  );
 }
 
 function pathOf(paths: QueuePaths, place: PeekCursor): string {

@@ -103,15 +103,17 @@ async function countClaimed(zk: BoundClient, messages: readonly string[]): Promi
   return count;
 }
 
-/** The segments of a priority in order, each listed when it is its turn. */
+/** The segments of a priority in order, from that one on, each listed when it is its turn. */
 export async function* segmentsOf(
   control: ControlSession,
   paths: QueuePaths,
   priority: number,
   deadline: number,
+  from = 0,
 ): AsyncGenerator<{ number: number; path: string; messages: MessageInSegment[] }> {
   const zk = control.until(deadline);
   for (const number of segmentsIn(await zk.children(paths.priority(priority)))) {
+    if (number < from) continue;
     const path = paths.segment(priority, number);
     const segment = await zk.list(path);
     if (segment !== undefined) yield { number, path, messages: messagesIn(segment.children) };
