@@ -2,7 +2,7 @@
  * What tests of claims begin with.
  */
 import type { Lease } from '../../../src/leases/lease.js';
-import { consume, type Consumed } from '../../../src/recipes/queue/claim/consume.js';
+import { consume, type Consumed, type ConsumeRequest } from '../../../src/recipes/queue/claim/consume.js';
 import type { LeaseHandle } from '../../support/http/client.js';
 import { PRESENT, soon } from '../../support/scene.js';
 import type { Pair, Replica } from '../../support/start-gateway.js';
@@ -22,7 +22,11 @@ export async function claimOne(...args: Parameters<typeof claim>): Promise<Claim
 export function claimDirectly(
   { gateway }: Replica,
   lease: Lease,
-  { requestId = '', hardDeadline = soon() }: { requestId?: string; hardDeadline?: number } = {},
+  {
+    requestId = '',
+    hardDeadline = soon(),
+    ...rest
+  }: { requestId?: string } & Partial<Pick<ConsumeRequest, 'name' | 'max' | 'hardDeadline' | 'reserve'>> = {},
 ): Promise<Consumed> {
   return consume(gateway.context, gateway.recipes.queue.queues, {
     namespace: 'default',
@@ -34,6 +38,7 @@ export function claimDirectly(
     hardDeadline,
     caller: PRESENT,
     reserve: () => undefined,
+    ...rest,
   });
 }
 

@@ -2,13 +2,13 @@
  * Popping and claiming, also from queues that do not exist yet: an unknown queue counts as empty, and a waiting
  * consumer is served as soon as somebody pushes to it.
  */
-import { InvalidError, type PosternError } from '../../../errors.js';
+import { InvalidError } from '../../../errors.js';
 import { callerUntil, endReason, type Caller } from '../../../time.js';
 import { orUnknown } from '../../behind-write.js';
 import type { Coordination } from '../../coordination.js';
 import { keptAlive } from '../../waiting/kept-alive.js';
 import { withNewLease, type NewLease, type WithLease } from '../../with-lease.js';
-import type { ClaimTerms, Delivered } from './demand.js';
+import type { ClaimTerms, Delivered, Reserve } from './demand.js';
 import { claimPath } from './entry.js';
 import { findClaims } from './own-claims.js';
 import { groupHash } from '../paths.js';
@@ -34,7 +34,7 @@ export interface ConsumeRequest {
   hardDeadline: number;
   caller: Caller;
   /** As in `DemandOptions`. */
-  reserve: (bytes: number) => PosternError | undefined;
+  reserve: Reserve;
 }
 
 export interface Consumed {
@@ -47,7 +47,7 @@ export const NOTHING: Consumed = { items: [], undelivered: () => undefined };
 
 /** @throws InvalidError, LeaseExpiredError, NoReplyError */
 export async function consume(context: Coordination, queues: Queues, request: ConsumeRequest): Promise<Consumed> {
-  const { claim, caller } = request;
+  const { claim, caller, reserve } = request;
   if (claim === undefined) return take(context, queues, request, caller);
   const { lease, requestId } = claim;
   if (requestId !== '') {
@@ -55,7 +55,7 @@ export async function consume(context: Coordination, queues: Queues, request: Co
     const known =
       queue === undefined
         ? []
-        : await findClaims(queue, lease, requestId, { deadline: request.hardDeadline, requester: caller });
+        : await findClaims(queue, lease, requestId, { deadline: request.hardDeadline, requester: caller, reserve });
     // An earlier answer may have told the client of them: they stay, whatever becomes of this one.
     if (known.length > 0) return { items: known, undelivered: () => undefined };
   } else if (request.waitMs === 0) {

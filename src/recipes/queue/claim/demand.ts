@@ -55,9 +55,11 @@ export interface DemandOptions {
   /** An answer is due by then, whatever is under way; monotonic. */
   hardDeadline: number;
   caller: Caller;
-  /** Sets room for an answer with so many bytes of messages aside, before they are taken. @returns why there is none */
-  reserve: (bytes: number) => PosternError | undefined;
+  reserve: Reserve;
 }
+
+/** Sets room for an answer of so many bytes aside, before what it tells is taken or read. @returns why there is none */
+export type Reserve = (bytes: number) => PosternError | undefined;
 
 export class Demand {
   readonly options: DemandOptions;

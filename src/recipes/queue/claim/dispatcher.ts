@@ -40,7 +40,7 @@ import { Head } from './head.js';
 import type { Dispatching, Queue } from '../queue.js';
 import { QueueGoneError } from '../gone.js';
 import { isExpired } from '../paths.js';
-import { bytesOfBodies, fill, roomFor, type Room } from './room.js';
+import { bytesInAnswer, fill, roomFor, type Room } from './room.js';
 import { Turn, type TakerRecord } from './turn.js';
 
 /** How long this replica works before it passes the turn to another one that waits. */
@@ -289,7 +289,7 @@ export class Dispatcher implements Dispatching {
       if ((demand.options.claim === undefined) !== popping) break; // when those in front of it are served
       const entries = fill(messages.slice(next), demand.options.max);
       if (entries.length === 0) break;
-      const refused = demand.options.reserve(bytesOfBodies(entries));
+      const refused = demand.options.reserve(bytesInAnswer(entries));
       if (refused !== undefined) {
         demand.fail(refused);
         continue;

@@ -17,6 +17,8 @@ export interface Entry extends MessagePlace {
   readonly path: string;
   state: EntryState;
   message: StoredMessage | undefined;
+  /** What it takes in an answer, once it was read. */
+  bytes: number;
   /** Epoch ms on the ensemble's clock. */
   enqueuedAt: number;
   /** The version of its delivery record; undefined: it was never claimed. */
@@ -34,6 +36,7 @@ export function newEntry(place: MessagePlace, path: string): Entry {
     path,
     state: 'unread',
     message: undefined,
+    bytes: 0,
     enqueuedAt: 0,
     claims: undefined,
     claimedAt: 0,

@@ -55,12 +55,20 @@ export async function claimFromFirst(
 
 async function findInAny(
   queues: Queues,
-  { namespace, names, claim: { lease, requestId }, hardDeadline, caller }: ClaimFromFirstRequest,
+  { namespace, names, claim: { lease, requestId }, hardDeadline, caller, reserve }: ClaimFromFirstRequest,
 ): Promise<Delivered[]> {
+  const bytesOf = new Map<string, number>();
   const find = async (name: string): Promise<Delivered[]> => {
     const queue = await queues.find(namespace, name, hardDeadline);
     if (queue === undefined) return [];
-    return findClaims(queue, lease, requestId, { deadline: hardDeadline, requester: caller });
+    return findClaims(queue, lease, requestId, {
+      deadline: hardDeadline,
+      requester: caller,
+      reserve: (bytes) => {
+        bytesOf.set(name, bytes);
+        return reserve([...bytesOf.values()].reduce((sum, each) => sum + each, 0)); // they are one answer
+      },
+    });
   };
   return (await Promise.all(names.map(find))).flat();
 }

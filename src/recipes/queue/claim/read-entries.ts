@@ -3,6 +3,7 @@ import type { ControlSession } from '../../../zookeeper/control-session.js';
 import type { MultiReadResult } from '../../../zookeeper/operations.js';
 import { claimPath, decodeClaim, recordPath, type Entry } from './entry.js';
 import { decodeMessage } from '../message.js';
+import { bytesOfMessage } from './room.js';
 
 /** Replies stay below this where messages are small; one that is larger comes alone. */
 const REPLY_BYTES = 48 * 1024;
@@ -48,6 +49,7 @@ export async function readEntries(
       continue;
     }
     entry.message = message;
+    entry.bytes = bytesOfMessage(result.data.length, message.header.t === undefined ? 0 : message.body.length);
     entry.enqueuedAt = message.header.e ?? result.stat.ctime;
     if (result.stat.numChildren > 0) {
       touched.set(entry, result.stat.numChildren);

@@ -13,10 +13,12 @@ export const ANSWER_BYTES_MAX = 1024 * 1024;
 const NAMES_BYTES = 72;
 /** A claim's own node, with a `requestId` of the longest. */
 const CLAIM_BYTES = 400;
+/** What an answer says of a message besides what is stored: its times, its claim, and the words for all of it. */
+const TOLD_BYTES = 300;
 
 export interface Room {
   messages: number;
-  /** Of their bodies; the first message has room whatever its size. */
+  /** Of the answer; the first message has room whatever its size. */
   bytes: number;
 }
 
@@ -31,7 +33,7 @@ export function roomFor({ paths }: Queue, demands: readonly Demand[]): Room {
 
 /** What is left when these were put in; undefined when it is full. */
 export function roomBehind({ messages, bytes }: Room, entries: readonly Entry[]): Room | undefined {
-  const left = { messages: messages - entries.length, bytes: bytes - bytesOfBodies(entries) };
+  const left = { messages: messages - entries.length, bytes: bytes - bytesInAnswer(entries) };
   return left.messages > 0 && left.bytes > 0 ? left : undefined;
 }
 
@@ -40,13 +42,22 @@ export function fill(entries: readonly Entry[], max: number): Entry[] {
   const taken: Entry[] = [];
   let bytes = 0;
   for (const entry of entries) {
-    bytes += entry.message?.body.length ?? 0;
+    bytes += entry.bytes;
     if (taken.length === max || (taken.length > 0 && bytes > ANSWER_BYTES_MAX)) break;
     taken.push(entry);
   }
   return taken;
 }
 
-export function bytesOfBodies(entries: readonly Entry[]): number {
-  return entries.reduce((sum, { message }) => sum + (message?.body.length ?? 0), 0);
+/**
+ * What a message takes in an answer.
+ * @param stored of its node: its attributes and the note of a dead letter are in it as they are told
+ * @param raw of a body that is told as base64
+ */
+export function bytesOfMessage(stored: number, raw: number): number {
+  return stored + Math.ceil(raw / 3) + TOLD_BYTES;
+}
+
+export function bytesInAnswer(entries: readonly Entry[]): number {
+  return entries.reduce((sum, { bytes }) => sum + bytes, 0);
 }
