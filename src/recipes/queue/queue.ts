@@ -12,6 +12,7 @@ import type { MultiOperation } from '../../zookeeper/operations.js';
 import type { ControlSession } from '../../zookeeper/control-session.js';
 import type { Coordination } from '../coordination.js';
 import type { Delivered, Demand, DemandOptions } from './claim/demand.js';
+import type { MessageReads } from './claim/message-reads.js';
 import type { PushLane } from './push/lane.js';
 import type { QueueConfig } from './config.js';
 import type { QueuePaths } from './paths.js';
@@ -71,6 +72,8 @@ export interface QueueName {
 
 /** What names of queues stand for (`queues.ts`). */
 export interface OtherQueues {
+  /** Reads messages of any of them. */
+  readonly messages: MessageReads;
   /** Whether its name still stands for it, as far as the events tell that came so far. */
   isCurrent(queue: Queue, deadline: number): Promise<boolean>;
   openOrCreate(namespace: string, name: string, deadline: number, requester?: Requester): Promise<Queue>;

@@ -16,6 +16,7 @@ import { retrying } from '../../zookeeper/retrying.js';
 import type { Watch } from '../../zookeeper/watch.js';
 import type { Coordination } from '../coordination.js';
 import { inTurn, type NameTurn } from '../name-turn.js';
+import { MessageReads } from './claim/message-reads.js';
 import { OpenQueue } from './open-queue.js';
 import type { OtherQueues, Queue } from './queue.js';
 import { decodeQueue, DEFAULT_CONFIG, encodeQueue, newQueueId, type FoundQueue, type QueueConfig } from './config.js';
@@ -40,6 +41,7 @@ const RETRY_CAP_MS = 500;
 const USED_MAX = 1_000;
 
 export class Queues implements OtherQueues {
+  readonly messages: MessageReads;
   readonly #context: Coordination;
   readonly #entries = new Map<string, Entry>();
   /** By path, least recently used first. */
@@ -48,8 +50,10 @@ export class Queues implements OtherQueues {
   #sweeping: NodeJS.Timeout | undefined;
   #closed = false;
 
-  constructor(context: Coordination) {
+  /** @param maxMessageBytes of the largest body */
+  constructor(context: Coordination, maxMessageBytes: number) {
     this.#context = context;
+    this.messages = new MessageReads(maxMessageBytes);
   }
 
   /** Those that requests to this replica were about within the last `ms`, as far as is remembered. */

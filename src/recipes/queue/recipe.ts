@@ -15,7 +15,7 @@ export interface QueueRecipe extends Recipe {
 }
 
 export function queueRecipe(context: Coordination, { config, warn }: RecipeOptions): QueueRecipe {
-  const queues = new Queues(context);
+  const queues = new Queues(context, config.maxMessageBytes);
   const observers = queueObservers(context, queues);
   const metrics = new QueueMetrics(context, queues, config.maxQueueLabels, (error) =>
     warn(error, 'failed to count queues; retrying'),

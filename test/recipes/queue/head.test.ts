@@ -16,7 +16,7 @@ test.for([['the directory of a priority', 2] as const, ['the last segment', 3] a
     await eventually('the replica watches what it always does', async () => {
       return (await control.exists(layout.pendingRevocations)) && control.watches.size === STANDING_WATCHES;
     });
-    const queues = new Queues(context);
+    const queues = new Queues(context, 1_024);
     const queue = await queues.openOrCreate('default', 'work', within());
     const before = context.control.watches.size;
     const gate = new Gate();

@@ -90,7 +90,7 @@ async function overAll(
       );
       while (unread.length > 0) {
         if (performance.now() > deadline - MARGIN_MS) return { ...result, complete: false };
-        await readEntries(control, unread, () => (result.claimed += 1), deadline);
+        await readEntries(queue, unread, () => (result.claimed += 1), deadline);
         await handle(unread.filter(({ state }) => state === 'ready'));
         unread = unread.filter(({ state }) => state === 'unread');
       }

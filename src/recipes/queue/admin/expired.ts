@@ -72,7 +72,7 @@ async function sweepSegment(
   let claimedCount = 0;
   while (unread.length > 0 && !sweep.stopped) {
     const claimed: Entry[] = [];
-    await readEntries(queue.control, unread, (entry) => claimed.push(entry), sweep.deadline());
+    await readEntries(queue, unread, (entry) => claimed.push(entry), sweep.deadline());
     await sweep.each(claimed, async (entry) => {
       if (await hasEnded(queue, entry)) entry.state = 'unread';
       else claimedCount += 1;

@@ -136,12 +136,10 @@ export async function moveDue(queue: Queue, children: Listen, deadline: number):
     const now = await queue.ensembleNow(deadline);
     const due = first.names.filter((name) => dueAtOf(name) <= now);
     if (due.length === 0) return dueAtOf(first.names[0] as string);
-    for (let i = 0; i < due.length; i += MOVES_AT_ONCE) {
+    for (let i = 0; i < due.length;) {
       const batch = due.slice(i, i + MOVES_AT_ONCE).map((name) => `${first.directory}/${name}`);
-      const { results } = await queue.control.multiRead(
-        batch.map((path) => ({ type: 'getData', path })),
-        deadline,
-      );
+      const results = await queue.queues.messages.read(queue, batch, deadline);
+      i += results.length;
       await Promise.all(
         results.flatMap((result, j) =>
           'data' in result ? [moveOne(queue, batch[j] as string, result, skipped, deadline)] : [],

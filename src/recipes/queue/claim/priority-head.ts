@@ -25,7 +25,8 @@ import { QueueGoneError } from '../gone.js';
 import type { Queue } from '../queue.js';
 import { messagesIn, segmentsIn, type QueuePaths } from '../paths.js';
 import { GroupTurns } from './group-turns.js';
-import { READ_AHEAD, readEntries } from './read-entries.js';
+import { READ_AHEAD } from './message-reads.js';
+import { readEntries } from './read-entries.js';
 import { roomBehind, type Room } from './room.js';
 import { SegmentView } from './segment-view.js';
 
@@ -164,7 +165,7 @@ export class PriorityHead {
       const unread = candidates.findIndex(({ state }) => state === 'unread');
       const found = unread < 0 ? candidates : candidates.slice(0, unread);
       if (unread < 0 || roomBehind(room, found) === undefined) return found;
-      await readEntries(this.#control, this.#front(unread + READ_AHEAD), this.#onClaimed, deadline);
+      await readEntries(this.#queue, this.#front(unread + READ_AHEAD), this.#onClaimed, deadline);
     }
   }
 

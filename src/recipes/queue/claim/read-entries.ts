@@ -3,46 +3,31 @@ import type { ControlSession } from '../../../zookeeper/control-session.js';
 import type { MultiReadResult } from '../../../zookeeper/operations.js';
 import { claimPath, decodeClaim, recordPath, type Entry } from './entry.js';
 import { decodeMessage } from '../message.js';
+import type { Queue } from '../queue.js';
+import { READ_AHEAD } from './message-reads.js';
 import { bytesOfMessage } from './room.js';
 
-/** Replies stay below this where messages are small; one that is larger comes alone. */
-const REPLY_BYTES = 48 * 1024;
-const STAT_BYTES = 90;
-const READ_MIN = 4;
-/** So many at most. */
-export const READ_AHEAD = 128;
-
-/** What a message takes, as far as was seen: so many are read at once. */
-let typicalBytes = 2_048;
-
 /**
- * @param entries in order; those that are `unread` are read, from the first on, as many as fit into one reply
+ * @param entries in order; those that are `unread` are read, from the first on, as many as are read at once
  * @param onClaimed called with each that turns out to be claimed
  */
 export async function readEntries(
-  control: ControlSession,
+  queue: Queue,
   entries: readonly Entry[],
   onClaimed: (entry: Entry) => void,
   deadline: number,
 ): Promise<void> {
-  const count = Math.min(READ_AHEAD, Math.max(READ_MIN, Math.floor(REPLY_BYTES / (typicalBytes + STAT_BYTES))));
-  const unread = entries.filter(({ state }) => state === 'unread').slice(0, count);
-  const { results } = await control.multiRead(
-    unread.map(({ path }) => ({ type: 'getData', path })),
-    deadline,
-  );
+  const unread = entries.filter(({ state }) => state === 'unread').slice(0, READ_AHEAD);
+  const paths = unread.map(({ path }) => path);
+  const results = await queue.queues.messages.read(queue, paths, deadline);
   /** Those that have been claimed, with the number of their children. */
   const touched = new Map<Entry, number>();
-  let bytes = 0;
-  let read = 0;
   for (const [i, result] of results.entries()) {
     const entry = unread[i] as Entry;
     if (!('data' in result)) {
       entry.state = 'gone';
       continue;
     }
-    read += 1;
-    bytes += result.data.length;
     const message = decodeMessage(result.data);
     if (message === undefined) {
       entry.state = 'gone'; // not ours: it stays where it is
@@ -58,8 +43,7 @@ export async function readEntries(
     entry.claims = undefined;
     entry.state = 'ready';
   }
-  if (read > 0) typicalBytes = (typicalBytes * 3 + bytes / read) / 4;
-  if (touched.size > 0) await readClaims(control, touched, onClaimed, deadline);
+  if (touched.size > 0) await readClaims(queue.control, touched, onClaimed, deadline);
 }
 
 /** Of messages that were claimed once: how often, and whether they are now. */
