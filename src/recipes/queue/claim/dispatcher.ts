@@ -320,6 +320,8 @@ export class Dispatcher implements Dispatching {
       else await unless(control.delete(fence, undefined, deadline), 'NO_NODE');
     }
     await decideLate(control, paths.data, late, deadline);
+    // What they did not take is free, and no event tells of it.
+    if (late.some(({ known }) => known === false)) this.#head.close();
   }
 
   async #pass(again: boolean): Promise<void> {

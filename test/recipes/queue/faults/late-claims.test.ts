@@ -3,7 +3,7 @@ import { afterEach, expect, test } from 'vitest';
 import { LeaseSession } from '../../../../src/zookeeper/lease-session.js';
 import { NoReplyError } from '../../../../src/zookeeper/errors.js';
 import { OPCODE, type MultiResult } from '../../../../src/zookeeper/operations.js';
-import { bodiesOf, claim, pop, pushBodies, queueOf, settleAll } from '../client.js';
+import { bodiesOf, claim, configure, pop, pushBodies, queueOf, settleAll } from '../client.js';
 import { claimDirectly, claimOne, opened } from '../claims.js';
 import { eventually } from '../../../support/eventually.js';
 import { startPair, startReplica } from '../../../support/start-gateway.js';
@@ -116,4 +116,28 @@ test('what is given back goes to who waits, although its claim was answered afte
   expect(bodiesOf(claims)).toEqual([2]);
   await settleAll(a, 'work', 'nack', me, claims);
   expect(bodiesOf(await waiting)).toEqual([2]);
+});
+
+test('a message whose claim does not get through goes to who waits behind it, a quarter of a second later', async () => {
+  const root = freshRoot();
+  const port = Number(sharedZooKeeper().split(':')[1]);
+  await using control = await startTcpProxy({ port });
+  await using leases = await startTcpProxy({ port });
+  await using b = await startReplica({ root });
+  await using a = await startSplit({ root }, control, leases);
+  const me = await a.createLease({ ttlMs: TTL_MS });
+  expect((await configure(b, 'work')).status).toBe(201);
+  const isWaiting = (count: number) => async (): Promise<boolean> =>
+    (await queueOf(b, 'work')).consumersWaiting === count;
+  const first = claim(a, 'work', me, { waitMs: 20_000 });
+  await eventually('one waits', isWaiting(1));
+  const second = pop(a, 'work', { waitMs: TTL_MS / 12 });
+  await eventually('both wait', isWaiting(2));
+  leases.pause('toZooKeeper');
+  await pushBodies(b, 'work', [1]);
+  // The replica gives up on the connection of the lease after a sixth of its time.
+  expect(bodiesOf(await second)).toEqual([1]);
+  leases.heal();
+  await pushBodies(b, 'work', [2]);
+  expect(bodiesOf(await first)).toEqual([2]);
 });
