@@ -3138,7 +3138,9 @@ export interface paths {
          *     queue, with `reason` as a note; with `deadLetter: true`, however often it was delivered, as one that nobody will
          *     ever be able to process. That is refused with 422 if the queue has no `deadLetterQueue`. Each item is 200; 200 with `gone: true` if this lease gave the message back
          *     before (so the request can be repeated, as long as fewer than a thousand other claims of the lease have been
-         *     given back since); or 409 `not-holder` if the claim is lost or was acknowledged. Scope: `use` on queues.
+         *     given back since); or 409 `not-holder` if the claim is lost or was acknowledged. If the dead-letter queue would
+         *     be one name too many, the claims of what is to go there stay, and the others are given back: the answer is 503
+         *     `outcome-unknown` then, and 409 `too-many-names` to a request that gives nothing back. Scope: `use` on queues.
          */
         post: operations["releaseMessages"];
         delete?: never;

@@ -5,11 +5,12 @@
 import type { Lease } from '../../../leases/lease.js';
 import type { Awaited } from '../../../time.js';
 import { unless } from '../../../zookeeper/errors.js';
-import type { MultiOperation } from '../../../zookeeper/operations.js';
+import type { MultiOperation, MultiReadResult } from '../../../zookeeper/operations.js';
 import { retrying } from '../../../zookeeper/retrying.js';
 import { claimPath, recordPath } from '../claim/entry.js';
+import { READ_AHEAD } from '../claim/message-reads.js';
 import { QueueGoneError } from '../gone.js';
-import { decodeMessage, encodeMessage } from '../message.js';
+import { decodeMessage, encodeMessage, type StoredMessage } from '../message.js';
 import type { Arrival } from '../push/pending.js';
 import type { Queue } from '../queue.js';
 import { deadLetter } from './dead-letters.js';
@@ -25,6 +26,37 @@ export interface Return {
   readonly reason: string | undefined;
   /** To the dead letters at once, however often they were delivered. */
   readonly deadLetter: boolean;
+}
+
+/** Of messages whose claims are given back those that were delivered as often as the queue allows. */
+export async function wornOf(queue: Queue, settlings: readonly Settling[], deadline: number): Promise<Settling[]> {
+  const { control, config, paths, queues } = queue;
+  const { maxDeliveries = Infinity } = config;
+  // What is not found is there no more: giving it back tells.
+  await retrying(deadline, () => control.sync(paths.data, deadline));
+  const worn: Settling[] = [];
+  for (let i = 0; i < settlings.length;) {
+    const unread = settlings.slice(i, i + READ_AHEAD);
+    const read = (): Promise<MultiReadResult[]> =>
+      queues.messages.read(
+        queue,
+        unread.map(({ path }) => path),
+        deadline,
+      );
+    const results = await retrying(deadline, read);
+    i += results.length;
+    for (const [j, result] of results.entries()) {
+      const settling = unread[j] as Settling;
+      const message = 'data' in result ? decodeMessage(result.data) : undefined;
+      if (message !== undefined && deliveriesOf(message, settling) >= maxDeliveries) worn.push(settling);
+    }
+  }
+  return worn;
+}
+
+/** Up to the one that ends with this claim. */
+function deliveriesOf({ header }: StoredMessage, { claim }: Settling): number {
+  return (header.n ?? 0) + claim.version + 1;
 }
 
 /**
@@ -52,7 +84,7 @@ export async function moveOut(
   if (node === undefined) return (await readNacks()).has(claimId) ? 'gone' : 'lost';
   if (message === undefined || nacks.version === undefined) return 'lost';
   const { header, body } = message;
-  const deliveries = (header.n ?? 0) + claim.version + 1;
+  const deliveries = deliveriesOf(message, settling);
   const enqueuedAt = header.e ?? node.stat.ctime;
   const removal = (): MultiOperation[] => [
     queue.paths.exists,

@@ -165,3 +165,25 @@ test('an acknowledgement that was done for some is not called undone when nobody
   expect(first).toMatchObject({ status: 200, gone: true });
   expect(second).toMatchObject({ status: 409, code: 'not-holder' });
 });
+
+test('many are given back in a few requests to ZooKeeper where some of them are to become dead letters', async () => {
+  await using pair = await startPair();
+  await configure(pair.a, 'work', { maxDeliveries: 2, deadLetterQueue: 'dead' });
+  const lease = await pair.a.createLease({ ttlMs: TTL_MS });
+  const bodies = Array.from({ length: 300 }, (_, i) => i);
+  await pushBodies(pair.a, 'work', bodies);
+  await settleAll(pair.a, 'work', 'nack', lease, await claim(pair.a, 'work', lease, { max: 3 }));
+  const claims = [];
+  while (claims.length < bodies.length) claims.push(...(await claim(pair.a, 'work', lease, { max: 300 })));
+  const { control } = pair.b.gateway.context;
+  const getData = control.getData.bind(control);
+  let reads = 0;
+  control.getData = (path, deadline) => {
+    reads += 1;
+    return getData(path, deadline);
+  };
+  await settleAll(pair.b, 'work', 'nack', lease, claims);
+  expect(reads).toBeLessThan(50);
+  expect(bodiesOf(await peek(pair.a, 'work'))).toEqual(bodies.slice(3));
+  expect(bodiesOf(await peek(pair.a, 'dead')).sort()).toEqual([0, 1, 2]);
+});

@@ -2,8 +2,9 @@
 import { describe, expect, test } from 'vitest';
 import { encodeMessage } from '../../../../src/recipes/queue/message.js';
 import { QueuePaths } from '../../../../src/recipes/queue/paths.js';
+import { eventually } from '../../../support/eventually.js';
 import { startPair, type Pair } from '../../../support/start-gateway.js';
-import { claim, configure, peek, pop, push, queueOf, settle, settleAll } from '../client.js';
+import { claim, configure, peek, pop, push, pushBodies, queueOf, settle, settleAll } from '../client.js';
 
 const TTL_MS = 20_000;
 
@@ -132,4 +133,34 @@ test('a dead letter as earlier versions wrote it is shown and redriven', async (
   await configure(pair.a, 'work', { order: 'priority' });
   await pair.a.expect(200, 'POST', '/v1/queues/dead/redrive', { body: { to: 'work' } });
   expect(await pop(pair.b, 'work')).toMatchObject([{ id: 'AAAA', priority: 5 }]);
+});
+
+describe('a message that has no dead-letter queue to go to, because there are as many queues as there may be,', () => {
+  const settings = { POSTERN_MAX_NAMES: '2' };
+  const isDead = async ({ b }: Pair): Promise<boolean> => {
+    const { status, body } = await b.call('GET', '/v1/queues/work.dead');
+    return status === 200 && (body as { depth: number }).depth === 1;
+  };
+
+  test.each([
+    ['in their places', {}],
+    ['for later', { delayMs: 60_000 }],
+  ])('does not keep the others of a request from being given back %s, which is not called undone', async (_, how) => {
+    await using pair = await startPair({ settings });
+    await configure(pair.a, 'work', { maxDeliveries: 2, deadLetterQueue: 'work.dead' });
+    await configure(pair.a, 'other');
+    await pushBodies(pair.a, 'work', ['worn', 'fine']);
+    const lease = await pair.a.createLease({ ttlMs: TTL_MS });
+    await settleAll(pair.a, 'work', 'nack', lease, await claim(pair.a, 'work', lease));
+    const [worn, fine] = await claim(pair.a, 'work', lease, { max: 2 });
+    const claims = [fine!, worn!];
+    const options = { leaseToken: lease.leaseToken, body: { claimIds: claims.map(({ claimId }) => claimId), ...how } };
+    const nack = () => pair.a.call('POST', '/v1/queues/work/nack', options);
+    expect(await nack()).toMatchObject({ status: 503, body: { code: 'outcome-unknown', limit: 'maxNames' } });
+    expect(await queueOf(pair.b, 'work')).toMatchObject({ claimed: 1 });
+    expect(await nack()).toMatchObject({ status: 409, body: { code: 'too-many-names', outcome: 'not-applied' } });
+    await pair.b.expect(204, 'DELETE', '/v1/queues/other?force=true');
+    await eventually('it can be given back', async () => (await nack()).status === 200);
+    expect(await isDead(pair)).toBe(true);
+  });
 });
