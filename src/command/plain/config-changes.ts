@@ -130,7 +130,7 @@ function batchesOf(changes: readonly Change[]): Change[][] {
   return batches;
 }
 
-/** Writes them in batches, or in parts of those if a batch is too much at once. @returns each part once it is written */
+/** Writes them in batches, or in parts if a batch is too much at once. @returns each part once it is written */
 export async function* writeAll(
   postern: Postern,
   changes: readonly Change[],

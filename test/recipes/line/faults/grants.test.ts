@@ -86,8 +86,10 @@ test('whoever lines up behind waiters that all leave holds by a grant, not by a 
   const gone = new AbortController();
   const left = a.acquire('crowd', before, { waitMs: 20_000 }, { signal: gone.signal }).catch(() => 'left');
   await pair.b.untilWaiting('crowd', 1);
-  const line = a.gateway.context.lines.peek(witness.directory('crowd'));
-  if (line === undefined) throw new Error('nobody waits at A');
+  const line = await eventually('A knows of the line', () => {
+    const known = a.gateway.context.lines.peek(witness.directory('crowd'));
+    return known?.seen === undefined ? undefined : known;
+  });
   line.seen = undefined; // so that the join does not do without a listing
   // The listing that this join shares is taken when everybody before it has gone.
   const refresh = line.refresh.bind(line);
