@@ -150,9 +150,11 @@ describe('postern lock, when the lock may be lost', { timeout: LONG_MS * 2 }, ()
     await pair.b.endLease(lease);
     await run.untilSays(/"acquired"/);
     proxy.suspend();
+    await eventually('it has ended', () => run.child.exitCode !== null, { withinMs: LONG_MS });
+    process.kill(guardian as number, 'SIGCONT');
     expect(await run.code()).toBe(76);
     expect(run.stdout).toBe('');
-    expect(runs(guardian as number)).toBe(false);
+    await eventually('the guardian has ended', () => !runs(guardian as number));
     await proxy.stop();
   });
 

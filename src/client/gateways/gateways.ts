@@ -46,7 +46,7 @@ export interface CallOptions {
   patienceMs?: number;
   /**
    * It is repeated, whatever is answered, until a gateway has looked at it, or a signal aborts: for what would stay as
-   * it is for as long as heartbeats, which no such answer ends, keep the lease.
+   * it is for as long as heartbeats, which no such answer ends, keep the lease. After a 403 no longer than otherwise.
    */
   insists?: boolean;
   signals?: readonly (AbortSignal | undefined)[];
@@ -89,8 +89,7 @@ export class Gateways {
    */
   async call<O extends Operation>(operation: O, parts: RequestParts<O>, options: CallOptions = {}): Promise<Answer<O>> {
     const request = this.#prepare(operation, parts, options);
-    const patienceMs = options.insists ? Infinity : (options.patienceMs ?? this.#settings.patienceMs);
-    const patientUntil = now() + request.waitMs + patienceMs;
+    const patientUntil = now() + request.waitMs + (options.patienceMs ?? this.#settings.patienceMs);
     let mayBeDone = false;
     for (let attempt = 0; ; attempt += 1) {
       const index = this.#index;
@@ -104,7 +103,9 @@ export class Gateways {
         if (!again) throw error;
         this.failed(index);
         const pauseMs = this.#pauseMs(error, attempt, options.insists ? BACKOFF_MAX_MS : Infinity);
-        if (now() + pauseMs > patientUntil) throw error;
+        // A credential that is known and may not do this is worth no more patience than anything else.
+        const isPatient = options.insists && error.status !== 403;
+        if (!isPatient && now() + pauseMs > patientUntil) throw error;
         await pause(
           pauseMs,
           request.signals.find(({ aborted }) => !aborted),

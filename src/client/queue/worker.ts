@@ -125,7 +125,10 @@ export class Worker {
 
   /** What a request has claimed whose answer nobody has: it would be kept for as long as the lease lives. */
   async #giveBack(lease: Lease, body: Schemas['ClaimMessagesRequest']): Promise<void> {
-    const claimed = await this.#ask(lease, body, { insists: true, signals: [lease.ended] }).catch(() => []);
+    // What it has claimed is answered whatever `max` is; if that is nothing, one message more is delivered in vain.
+    const claimed = await this.#ask(lease, { ...body, max: 1 }, { insists: true, signals: [lease.ended] }).catch(
+      () => [],
+    );
     await Promise.all(claimed.map((job) => job.nack().catch(() => {})));
   }
 

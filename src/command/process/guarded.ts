@@ -9,7 +9,7 @@ const GUARDIAN = fileURLToPath(new URL('./guardian.js', import.meta.url));
 /** How a job ended. */
 export type Ending =
   | { readonly kind: 'ended'; readonly code: number | null; readonly signal: NodeJS.Signals | null }
-  /** It was stopped, and everything that it started is dead. */
+  /** It was stopped, and everything that it started is dead; or the guardian stands still, and will see to that. */
   | { readonly kind: 'stopped'; readonly why: string }
   /** It could not be started. */
   | { readonly kind: 'failed'; readonly code: string; readonly sentence: string };
@@ -94,6 +94,12 @@ export class Guardian {
 
   #kill(): void {
     if (!this.#busy) return;
+    if (this.#group === 0) {
+      // It may just have begun the job, and nobody else can end that: once it goes on, it starts none, or ends it.
+      this.#child.unref();
+      this.#child.disconnect();
+      return;
+    }
     signalGroup(this.#group, 'SIGKILL');
     this.#child.kill('SIGKILL');
   }

@@ -4,11 +4,13 @@
  */
 import { MINUTE, SECOND } from '../../time.js';
 import type { BoundClient } from '../../zookeeper/bound.js';
-import { ZooKeeperError } from '../../zookeeper/errors.js';
+import { NoReplyError, ZooKeeperError } from '../../zookeeper/errors.js';
 import type { Coordination } from '../coordination.js';
 
 const REQUEST_MS = 10 * SECOND;
 const AT_ONCE = 64;
+/** So many failures in a row because ZooKeeper did not answer are those of single things. */
+const UNANSWERED_MAX = 3;
 
 /** @param what failed, in words; undefined: the work as a whole */
 export type OnFault = (error: unknown, what?: string) => void;
@@ -17,6 +19,7 @@ export class Sweep {
   readonly #context: Pick<Coordination, 'control' | 'layout'>;
   readonly #isStopped: () => boolean;
   readonly #onFault: OnFault;
+  #unanswered = 0;
 
   /** @param onFault told of what fails apart from the rest; without it, that ends the round */
   constructor(
@@ -66,15 +69,18 @@ export class Sweep {
 
   /**
    * Work that holds up no other when it fails: that is reported, and tried again in the next round. But when the
-   * session was lost over it, the round ends: everything else would fail too.
+   * session was lost over it, or ZooKeeper answers nothing in time, the round ends: everything else would fail too.
    */
   async apart(what: string, work: () => Promise<unknown>): Promise<void> {
     const { control } = this.#context;
     const { sessionId } = control;
     try {
       await work();
+      this.#unanswered = 0;
     } catch (error) {
-      if (!control.connected || control.sessionId !== sessionId) throw error;
+      if (error instanceof NoReplyError) this.#unanswered += 1;
+      const isOver = !control.connected || control.sessionId !== sessionId || this.#unanswered > UNANSWERED_MAX;
+      if (isOver) throw error;
       this.#onFault(error, what);
     }
   }
