@@ -10,7 +10,7 @@ import { standStill } from '../support/stand-still.js';
 import { spawnReplica, startPair, startReplica, type Pair } from '../support/start-gateway.js';
 import { freshRoot, startZooKeeper } from '../support/start-zookeeper.js';
 import { startTcpProxy } from '../support/zookeeper/tcp-proxy.js';
-import { childrenOf, LONG_MS, runCommand, runs, STUBBORN, type Run } from './run-command.js';
+import { childrenOf, isIdle, LONG_MS, runCommand, runs, STUBBORN, type Run } from './run-command.js';
 
 const TTL = ['--ttl', '3s'];
 /** Two processes that end by SIGKILL only: the one that is named, and one that it has started. */
@@ -36,6 +36,9 @@ interface Held {
 async function hold(name: string, url = pair.a.url): Promise<Held> {
   const run = runCommand(['lock', name, ...TTL, '--json', '--', ...FAMILY], { url });
   const group = await run.job();
+  // A job may have printed something before the guardian has told of it.
+  const [guardian] = childrenOf(run.pid);
+  await eventually('the guardian has told of the job', () => isIdle(guardian as number));
   const fencingToken = Number(/"fencingToken":(\d+)/.exec(run.stderr)?.[1]);
   return { run, group, fencingToken };
 }

@@ -76,6 +76,11 @@ export function runs(pid: number): boolean {
   return state !== undefined && state !== 'Z';
 }
 
+/** Whether it has nothing to do at this moment. */
+export function isIdle(pid: number): boolean {
+  return statOf(pid)?.[0] === 'S';
+}
+
 /** The processes whose parent it is. */
 export function childrenOf(pid: number): number[] {
   return readdirSync('/proc')
