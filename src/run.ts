@@ -2,6 +2,7 @@
  * The process: settings, signals, and one gateway, or workers with a gateway each. `make-key` makes an API key instead.
  */
 import cluster from 'node:cluster';
+import { setImmediate } from 'node:timers/promises';
 import { MAKE_KEY_USAGE, makeKey } from './cli/make-key.js';
 import { ConfigError, loadConfig, settingsHelp } from './config.js';
 import { startGateway } from './gateway.js';
@@ -32,6 +33,9 @@ if (command === 'make-key') {
   console.error(`There is no command "${command}".\n\n${COMMANDS}\n  --help\n      Shows these and all settings.`);
   process.exit(USAGE);
 }
+
+// Since Node 22 all modules are loaded in one turn of the event loop: signals that came meanwhile are told in the next.
+await setImmediate();
 
 try {
   const { config, warnings } = loadConfig();
