@@ -307,8 +307,7 @@ export class Dispatcher implements Dispatching {
   /** @returns whether it is gone from here */
   async #bury(entry: Entry, deadline: number): Promise<boolean> {
     const moved = await moveToDeadLetters(this.#queue, entry, 'claim-ended', { deadline });
-    if (moved) this.#head.gone(entry);
-    else this.#head.returned(entry);
+    this.#head[moved ? 'gone' : 'returned'](entry);
     return moved;
   }
 
@@ -320,8 +319,7 @@ export class Dispatcher implements Dispatching {
       else await unless(control.delete(fence, undefined, deadline), 'NO_NODE');
     }
     await decideLate(control, paths.data, late, deadline);
-    // What they did not take is free, and no event tells of it.
-    if (late.some(({ known }) => known === false)) this.#head.close();
+    if (late.some(({ known }) => known === false)) this.#head.close(); // that is free, and no event tells of it
   }
 
   async #pass(again: boolean): Promise<void> {
