@@ -40,9 +40,7 @@ export function authorizeOperation(call: Call, operation: Operation, credential:
     call.needs.push(asked);
     return;
   }
-  call.namespace = namespace;
-  if (scopes.includes('admin')) call.administers = { kind, asked: {} };
-  throw forbidden(asked);
+  refuse(call, operation, asked);
 }
 
 /**
@@ -62,15 +60,17 @@ export function authorizeNames(
   for (const { steps, scopes } of operation.names) {
     for (const name of namesAt(body, steps)) {
       const asked = { scopes, namespace, kind: operation.kind, name };
-      if (isAllowed(credential, asked)) {
-        call.needs.push(asked);
-        continue;
-      }
-      call.namespace = namespace;
-      if (operation.scopes.includes('admin')) call.administers = { kind: operation.kind, asked: {} };
-      throw forbidden(asked);
+      if (isAllowed(credential, asked)) call.needs.push(asked);
+      else refuse(call, operation, asked);
     }
   }
+}
+
+/** With what the log says of it: what was to be administered is told although nothing of the request was read. */
+function refuse(call: Call, { scopes, kind }: Operation, asked: Asked): never {
+  call.namespace = asked.namespace;
+  if (scopes.includes('admin')) call.administers = { kind, asked: {} };
+  throw forbidden(asked);
 }
 
 export function isAllowed(credential: Credential, { scopes, kind, namespace, name }: Asked): boolean {

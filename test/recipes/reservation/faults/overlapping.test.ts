@@ -2,7 +2,8 @@
 import { expect, test } from 'vitest';
 import { eventually } from '../../../support/eventually.js';
 import { Witness } from '../../../support/scene.js';
-import { startPair, type Replica } from '../../../support/start-gateway.js';
+import type { LeaseHandle } from '../../../support/http/client.js';
+import { startPair, type Pair, type Replica } from '../../../support/start-gateway.js';
 import { giveBack, isFree, newRequestId, reserved, tryToReserve } from '../client.js';
 
 const NAME = 'staging';
@@ -40,13 +41,26 @@ async function leaseIds(replica: Replica): Promise<string[]> {
   return items.map(({ leaseId }) => leaseId);
 }
 
+interface LinedUp {
+  /** Of the lock's holder. */
+  lease: LeaseHandle;
+  requestId: string;
+  first: ReturnType<typeof reserved>;
+}
+
+/** A reservation that waits at A for a lock that is held. */
+async function lineUp({ a }: Pair, ttlMs: number): Promise<LinedUp> {
+  const [lease, requestId] = [await a.createLease({ ttlMs }), newRequestId()];
+  await a.hold(NAME, lease);
+  const first = reserved(a, NAME, { requestId, waitMs: 20_000 });
+  await a.untilWaiting(NAME, 1);
+  return { lease, requestId, first };
+}
+
 test('a repeated request that comes upon the end of the lease leaves no second place (C56)', async () => {
   await using pair = await startPair();
   await using witness = await Witness.start(pair.root);
-  const [lease, requestId] = [await pair.a.createLease({ ttlMs: 20_000 }), newRequestId()];
-  await pair.a.hold(NAME, lease);
-  const first = reserved(pair.a, NAME, { requestId, waitMs: 20_000 });
-  await pair.a.untilWaiting(NAME, 1);
+  const { lease, requestId, first } = await lineUp(pair, 20_000);
   let places = 0;
   atPlacing(pair.b, 'after', async () => {
     places = (await witness.line(NAME)).length;
@@ -66,10 +80,7 @@ test('a repeated request that comes upon the end of the lease leaves no second p
 test('the second place of a request whose replica died when it had made it is passed by once it is first (C56)', async () => {
   await using pair = await startPair();
   await using witness = await Witness.start(pair.root);
-  const [lease, requestId] = [await pair.a.createLease({ ttlMs: 60_000 }), newRequestId()];
-  await pair.a.hold(NAME, lease);
-  const first = reserved(pair.a, NAME, { requestId, waitMs: 20_000 });
-  await pair.a.untilWaiting(NAME, 1);
+  const { lease, requestId, first } = await lineUp(pair, 60_000);
   atPlacing(pair.b, 'after', () => Promise.reject(new Error('the replica dies')));
   expect((await tryToReserve(pair.b, NAME, { requestId, waitMs: 500 })).status).toBe(500);
   await pair.a.release(NAME, lease);
@@ -83,10 +94,7 @@ test('the second place of a request whose replica died when it had made it is pa
 test('a place that is granted when its reservation is over already is passed by after its wait (C56)', async () => {
   await using pair = await startPair();
   await using witness = await Witness.start(pair.root);
-  const [lease, requestId] = [await pair.a.createLease({ ttlMs: 60_000 }), newRequestId()];
-  await pair.a.hold(NAME, lease);
-  const first = reserved(pair.a, NAME, { requestId, waitMs: 20_000 });
-  await pair.a.untilWaiting(NAME, 1);
+  const { lease, requestId, first } = await lineUp(pair, 60_000);
   pair.a.gateway.context.leases.end = () => Promise.resolve(); // the replica dies before it has ended the lease
   atPlacing(pair.b, 'before', async () => {
     await pair.a.release(NAME, lease);
