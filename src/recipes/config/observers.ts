@@ -17,10 +17,19 @@ import type { KeySummary } from './summaries.js';
 import { parentKeyOf, walkKeys, type ListContext } from './view.js';
 import { PREFIX_KEYS_MAX, tooManyKeys, WatchedPrefixes } from './watched-prefixes.js';
 
+/** A key that is watched, without its name. */
+export interface WatchedValue extends Omit<KeySummary, 'key'> {
+  /** Undefined where it is larger: as long as somebody watches, it is kept. */
+  shown: Buffer | undefined;
+}
+
 export interface KeyState extends Observed {
   /** Undefined: there is no such key. */
-  value: ConfigValue | undefined;
+  value: WatchedValue | undefined;
 }
+
+/** Larger values are left out of events: a reader may only fall so far behind, and may not want them. */
+const VALUE_IN_EVENT_MAX = 16 * 1024;
 
 /** Stands for the ETag of a key that does not exist. */
 export const ABSENT = '"absent"';
@@ -55,6 +64,11 @@ interface PrefixSubject {
   watched: WatchedPrefixes;
 }
 
+function watchedValue({ etag, contentType, bytes, modifiedAt }: ConfigValue): WatchedValue {
+  const { length } = bytes;
+  return { etag, contentType, bytes: length, modifiedAt, shown: length <= VALUE_IN_EVENT_MAX ? bytes : undefined };
+}
+
 /** The observers of all keys and prefixes in one replica. */
 export class ConfigObservers {
   readonly #context: ListContext;
@@ -72,7 +86,7 @@ export class ConfigObservers {
       context.control,
       lookAtNode(context.control, (_, { value: node }) => {
         const value = node === undefined ? undefined : decodeNode(node).value;
-        return { etag: value === undefined ? ABSENT : `"${value.etag}"`, value };
+        return value === undefined ? { etag: ABSENT, value } : { etag: `"${value.etag}"`, value: watchedValue(value) };
       }),
     );
     this.#prefixes = new Observers(context.control, (subject, look) =>

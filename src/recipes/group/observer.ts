@@ -3,15 +3,12 @@
  * group and replica. A change costs one notification and the reading of the one member that came, went or wrote,
  * whatever the number of members and subscribers.
  */
-import type { BoundClient } from '../../zookeeper/bound.js';
 import type { ControlSession } from '../../zookeeper/control-session.js';
 import { baseName, parentOf } from '../../zookeeper/paths.js';
-import { describeMember, digestOfNames, etagOfMembers, sortNames } from '../membership/member.js';
-import type { GroupView } from './view.js';
-import { SHOWN } from '../line/view.js';
+import { pause } from '../../time.js';
 import { lookAtTree } from '../observing/looks.js';
 import { Observers, type Subject } from '../observing/observers.js';
-import { readNodes, type ReadNode } from '../../zookeeper/read-nodes.js';
+import { SeenMembers, type GroupView } from './seen-members.js';
 
 export interface GroupState extends GroupView {
   /** Names the set of members alone, whatever their values. */
@@ -20,35 +17,21 @@ export interface GroupState extends GroupView {
 
 export type GroupObservers = Observers<Subject, GroupState>;
 
+/** Telling of a group takes this part of the time at most, however many its members are. */
+const PART_OF_TIME = 1 / 10;
+const PAUSE_MS_MIN = 10;
+const PAUSE_MS_MAX = 1_000;
+
 /** Of all groups of one replica. */
 export function groupObservers(control: ControlSession): GroupObservers {
   return new Observers(control, ({ path: directory }, look) => {
-    const members = new Map<string, ReadNode>();
+    const members = new SeenMembers(directory, control.largeReads);
     return lookAtTree(control, directory, look, async ({ changed, zk }) => {
-      const paths = changed?.filter((path) => parentOf(path) === directory) ?? (await list(zk, directory));
-      const nodes = await readNodes(zk, paths);
-      if (changed === undefined) members.clear();
-      for (const [i, path] of paths.entries()) {
-        const node = nodes[i];
-        if (node === undefined) members.delete(baseName(path));
-        else members.set(baseName(path), node);
-      }
-      look.publish(stateOf(members));
+      await members.read(zk, changed?.filter((path) => parentOf(path) === directory).map(baseName));
+      const begun = performance.now();
+      look.publish({ ...members.view(), membership: members.membership() });
+      const pauseMs = (performance.now() - begun) / PART_OF_TIME;
+      if (pauseMs > PAUSE_MS_MIN) await pause(Math.min(pauseMs, PAUSE_MS_MAX), look.signal);
     });
   });
-}
-
-async function list(zk: BoundClient, directory: string): Promise<string[]> {
-  return (await zk.children(directory)).map((name) => `${directory}/${name}`);
-}
-
-function stateOf(members: ReadonlyMap<string, ReadNode>): GroupState {
-  const names = sortNames([...members.keys()]);
-  const nodeOf = (name: string): ReadNode => members.get(name) as ReadNode;
-  return {
-    members: names.slice(0, SHOWN).map((name) => describeMember(name, nodeOf(name))),
-    memberCount: names.length,
-    etag: etagOfMembers(names.map((name) => [name, nodeOf(name).stat.czxid, nodeOf(name).stat.version])),
-    membership: digestOfNames(names),
-  };
 }

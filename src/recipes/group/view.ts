@@ -1,22 +1,14 @@
 /**
  * What everybody may see of a group. One group is read behind a quorum, unless asked otherwise, a list of them after a
- * `sync`; requests of the same moment share a reading. The ETag covers all members and their values, so all are read,
- * in batches within a budget, though of all but the first only the versions are kept.
+ * `sync`; requests of the same moment share a reading.
  */
 import type { Page } from '../../page.js';
-import { describeMember, etagOfMembers, sortNames, type MemberView } from '../membership/member.js';
-import { SHOWN } from '../line/view.js';
+import { describeMember, type MemberView } from '../membership/member.js';
 import { listInUse } from '../names-in-use.js';
 import type { BoundClient } from '../../zookeeper/bound.js';
 import type { ByteBudget } from '../../zookeeper/byte-budget.js';
-import { readNodes, readOfMany } from '../../zookeeper/read-nodes.js';
-
-export interface GroupView {
-  /** The first 100, in the order of their names. */
-  members: MemberView[];
-  memberCount: number;
-  etag: string;
-}
+import { readNodes } from '../../zookeeper/read-nodes.js';
+import { SeenMembers, type GroupView } from './seen-members.js';
 
 /** As the server at hand knows it. */
 export async function describeGroupStale(
@@ -24,25 +16,9 @@ export async function describeGroupStale(
   largeReads: ByteBudget,
   directory: string,
 ): Promise<GroupView> {
-  const names = sortNames(await zk.children(directory));
-  const found = await readOfMany(
-    zk,
-    largeReads,
-    names.map((name) => `${directory}/${name}`),
-    ({ data, stat }, i) => {
-      // Some that were listed have gone since, so a few more values are kept than are shown; of the others only what
-      // the ETag needs.
-      const { czxid, version } = stat;
-      const name = names[i] as string;
-      return { name, czxid, version, view: i < 2 * SHOWN ? describeMember(name, { data, stat }) : undefined };
-    },
-  );
-  const members = found.filter((member) => member !== undefined);
-  return {
-    members: members.flatMap(({ view }) => view ?? []).slice(0, SHOWN),
-    memberCount: members.length,
-    etag: etagOfMembers(members.map(({ name, czxid, version }) => [name, czxid, version])),
-  };
+  const members = new SeenMembers(directory, largeReads);
+  await members.read(zk);
+  return members.view();
 }
 
 /** Members in the order of their names. */

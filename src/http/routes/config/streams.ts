@@ -1,7 +1,6 @@
 /** The event streams of a configuration key and of a prefix: `state` first, then the changes. */
-import type { ConfigValue } from '../../../recipes/config/entry.js';
-import type { ConfigObservers } from '../../../recipes/config/observers.js';
-import { summaryOf, type KeySummary } from '../../../recipes/config/summaries.js';
+import type { ConfigObservers, WatchedValue } from '../../../recipes/config/observers.js';
+import type { KeySummary } from '../../../recipes/config/summaries.js';
 import type { Page } from '../../../page.js';
 import { instant } from '../../../time.js';
 import type { components } from '../../contract/contract.js';
@@ -9,9 +8,6 @@ import type { EventStream, Exchange } from '../../frame/exchange.js';
 import { subscribedStream } from '../shared/state-stream.js';
 
 type Schemas = components['schemas'];
-
-/** Larger values are left out of events: a reader may only fall so far behind, and may not want them. */
-const VALUE_IN_EVENT_MAX = 16 * 1024;
 
 export function describeKey({ key, etag, contentType, bytes, modifiedAt }: KeySummary): Schemas['ConfigKeySummary'] {
   return { key, etag, contentType, bytes, modifiedAt: instant(modifiedAt) };
@@ -50,13 +46,13 @@ export function prefixStream(
 /** The events of one key's stream. */
 export function describeKeyState(
   key: string,
-  value: ConfigValue | undefined,
+  value: WatchedValue | undefined,
 ): { key: string; exists: boolean; valueBase64?: string } & Partial<Schemas['ConfigKeySummary']> {
   if (value === undefined) return { key, exists: false };
-  const { bytes } = value;
+  const { shown } = value;
   return {
-    ...describeKey(summaryOf(key, value)),
+    ...describeKey({ key, ...value }),
     exists: true,
-    ...(bytes.length <= VALUE_IN_EVENT_MAX ? { valueBase64: bytes.toString('base64') } : {}),
+    ...(shown !== undefined && { valueBase64: shown.toString('base64') }),
   };
 }
