@@ -270,11 +270,11 @@ export class Leases {
 
 /**
  * A repeated request names the same label. A different label means another client that happens to use the same
- * requestId.
+ * requestId. The token has the label in UTF-8, which has no half of a surrogate pair.
  * @throws PosternError `conflict`
  */
 export function checkSameLabel(lease: Lease, label = ''): void {
-  if (lease.label === label) return;
+  if (lease.label === label.toWellFormed()) return;
   throw new StandingConflictError(
     `This requestId has been used for a lease with the label "${lease.label}", not "${label}": every client sends one of its own, made at random.`,
     { label: lease.label },

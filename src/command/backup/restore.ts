@@ -178,7 +178,10 @@ export class Restorer {
   async #queue(item: Item): Promise<End> {
     const { name, config, paused } = item as Named & { config: Schemas['QueueConfig']; paused: boolean };
     const path = { name };
-    const found = await ifThere(this.#postern.request('GET /v1/queues/{name}', { path }));
+    const read = await ifThere(this.#postern.request('GET /v1/queues/{name}', { path }));
+    // One that was to be paused, and is empty and runs, is what an import leaves that ends between making and pausing.
+    const isHalfMade = paused && read !== undefined && !read.paused && read.depth + read.delayed === 0;
+    const found = isHalfMade && isDeepStrictEqual(read.config, config) ? undefined : read;
     if (found === undefined) this.#newQueue = name;
     const there = found && { config: found.config, paused: paused && found.paused };
     return this.#settle(there, { config, paused }, async () => {

@@ -305,6 +305,8 @@ class QueueRoutes {
   ): Answer {
     const { claimIds } = exchange.body as Schemas['AcknowledgeRequest'];
     const places = new Map(distinct.map((claimId, i) => [claimId, i]));
+    /** The same for each: making an error costs more than settling a claim. */
+    let notHolder: object | undefined;
     const items = claimIds.map((claimId): Schemas['SettledClaims']['items'][number] => {
       const i = places.get(claimId) as number;
       const result = results[i];
@@ -312,11 +314,11 @@ class QueueRoutes {
       if (result === 'done')
         return { claimId, status: 200, ...(until === undefined ? {} : { claimedUntil: instant(until) }) };
       if (result === 'gone') return { claimId, status: 200, gone: true };
-      const problem = problemOf(
+      notHolder ??= problemOf(
         new NotHolderError('the claim of a message of queue', nameOf(exchange), 'claimId'),
         exchange.traceId,
-      );
-      return { ...problem.body, claimId } as unknown as Schemas['Problem'];
+      ).body;
+      return { ...notHolder, claimId } as unknown as Schemas['Problem'];
     });
     return { status: 200, body: { items } satisfies Schemas['SettledClaims'] };
   }

@@ -266,13 +266,17 @@ export class Agreement {
   /** `default` has been set back, by a restore: the newest map that the others have is in force. */
   async #catchUp(deadline: number): Promise<void> {
     const { stored } = this.#home;
-    for (const member of this.#options.members.values())
-      if (isUsable(member) && member.stored.map.version > stored.map.version) {
+    const isNewer = (member: Member): boolean => isUsable(member) && member.stored.map.version > stored.map.version;
+    for (const member of this.#options.members.values()) {
+      // What another replica has just put in force here and there may have been heard of from there first.
+      if (isNewer(member)) await stored.refresh(deadline);
+      if (isNewer(member)) {
         this.#say(
           `the map of namespaces in "${DEFAULT_ENSEMBLE}" is older than that in "${member.name}", which is taken`,
         );
         await stored.replace(member.stored.map, deadline);
       }
+    }
   }
 
   /** @returns whether all processes serve this ensemble by the version by which this one does */

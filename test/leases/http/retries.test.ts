@@ -42,6 +42,14 @@ describe('a lease with a requestId', () => {
     expect(JSON.stringify(other.body)).not.toContain(first.leaseToken);
   });
 
+  it('is found again by a label that was cut in the middle of a character', async () => {
+    await using pair = await startPair();
+    const body = { ttlMs: 10_000, requestId: 'cut-label-000000000000', label: 'job \ud83d' };
+    const first = await pair.a.createLease(body);
+    for (const replica of [pair.a, pair.b])
+      expect(await replica.createLease(body)).toMatchObject({ leaseId: first.leaseId });
+  });
+
   it('may be named by the header Idempotency-Key as well', async () => {
     await using pair = await startPair();
     const headers = { 'idempotency-key': 'by-header-000000000000' };

@@ -22,24 +22,20 @@ export function prefixStream(
   const isOurs = (key: string): boolean => key.startsWith(prefix) && shows(key);
   return subscribedStream(exchange, (sink, fail) => {
     let first = true;
-    return observers.subscribePrefixes(
-      namespace,
-      [prefix],
-      exchange.principal.id,
-      ({ etag, keys, changes, refused }) => {
-        if (refused !== undefined) return fail(refused);
-        if (first) {
-          const items = [...keys.values()].filter(({ key }) => isOurs(key)).map(describeKey);
-          sink.send({ event: 'state', id: etag, data: { prefix, items } });
-        } else
-          for (const { key, now } of changes) {
-            if (!isOurs(key)) continue;
-            if (now === undefined) sink.send({ event: 'deleted', id: etag, data: { key } });
-            else sink.send({ event: 'changed', id: etag, data: describeKey(now) });
-          }
-        first = false;
-      },
-    );
+    return observers.subscribePrefixes(namespace, [prefix], exchange.principal.id, ({ keys, changes, refused }) => {
+      if (refused !== undefined) return fail(refused);
+      const id = instant(Date.now()); // a number of changes would count also those that are not shown
+      if (first) {
+        const items = [...keys.values()].filter(({ key }) => isOurs(key)).map(describeKey);
+        sink.send({ event: 'state', id, data: { prefix, items } });
+      } else
+        for (const { key, now } of changes) {
+          if (!isOurs(key)) continue;
+          if (now === undefined) sink.send({ event: 'deleted', id, data: { key } });
+          else sink.send({ event: 'changed', id, data: describeKey(now) });
+        }
+      first = false;
+    });
   });
 }
 

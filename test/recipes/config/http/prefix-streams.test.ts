@@ -1,5 +1,6 @@
 /** Streams of many prefixes in one directory: one look for all of them, and none hears of the keys of another. */
 import { expect, test } from 'vitest';
+import { makeApiKeys } from '../../../support/http/api-keys.js';
 import { EventReader } from '../../../support/http/event-stream.js';
 import { startPair, startReplica, type Replica } from '../../../support/start-gateway.js';
 import { put, remove, write } from '../client.js';
@@ -37,6 +38,22 @@ test('each is told its own, also when others with shorter and longer prefixes co
   await put(pair.a, 'app-1', 'changed');
   expect(await long.next()).toMatchObject({ event: 'changed', data: { key: 'app-1' } });
   expect(long.pending).toEqual([]);
+});
+
+test('the ids of events do not tell how many keys have changed that are not shown', async () => {
+  await using keys = await makeApiKeys({
+    root: '*',
+    reader: { default: { config: { scopes: ['read'], names: ['mine/*'] } } },
+  });
+  await using replica = await startReplica({ settings: { POSTERN_AUTH_FILE: keys.file } });
+  await using root = keys.as('root', replica.url);
+  const headers = { authorization: `Bearer ${keys.as('reader', replica.url).key}` };
+  await using stream = await EventReader.open(replica.url, '/v1/config?prefix=m', { headers });
+  const before = await stream.next();
+  for (let i = 0; i < 10; i += 1) await put(root, 'mhidden', String(i));
+  await put(root, 'mine/own', 'shown');
+  const ids = [before, await stream.next()].map(({ id }) => id);
+  for (const id of ids) expect(id).toMatch(/^\d{4}-\d\d-\d\dT/);
 });
 
 test('a change costs one look, however many prefixes its key begins with', async () => {
