@@ -88,9 +88,8 @@ export class Granting {
   }
 
   /**
-   * Runs a grant if the principal may have one more lease. It counts the leases to which this replica is connected: the
-   * replica asked last has a lease's connection, so all replicas together bound a principal's leases, except those
-   * evicted for lack of connections.
+   * Runs a grant if the principal may have one more lease. It counts the leases to which this replica is connected, and
+   * the replica asked last has a lease's connection: those that were made here and are used elsewhere do not count.
    * @throws PosternError `too-many-leases`
    */
   async #admitted<T>(principal: string, grant: () => Promise<T>): Promise<T> {
