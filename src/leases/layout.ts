@@ -187,12 +187,14 @@ export class Layout {
     return join(this.leaseBucket(namespace, leaseId), leaseId);
   }
 
+  requests(namespace: string): string {
+    return join(this.namespace(namespace), 'requests');
+  }
+
   request(namespace: string, principal: string, requestId: string): string {
-    const hash = createHash('sha256')
-      .update(JSON.stringify(['lease', namespace, principal, requestId]))
-      .digest('hex')
-      .slice(0, 40);
-    return join(this.namespace(namespace), 'requests', hash.slice(0, BUCKET_DIGITS), hash);
+    const asked = JSON.stringify(['lease', namespace, principal, requestId]);
+    const hash = createHash('sha256').update(asked).digest('hex').slice(0, 40);
+    return join(this.requests(namespace), hash.slice(0, BUCKET_DIGITS), hash);
   }
 
   /** Everything about lock-delays in a namespace: a directory for the lines of each kind, named as by `lines`. */
@@ -373,9 +375,7 @@ export class Layout {
     return join(this.namespace(namespace), 'counter-marks');
   }
 
-  /**
-   * @param id identifies the operation; its hash is in hex digits, so that there are as many directories as elsewhere
-   */
+  /** @param id identifies the operation; its hash is in hex digits: as many directories as elsewhere */
   counterMark(namespace: string, id: string): string {
     return this.#mark(this.counterMarks(namespace), id);
   }

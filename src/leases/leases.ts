@@ -22,9 +22,13 @@ import { expiresAtOf, Granting, type CreateLease, type GrantedLease, type Granti
 import { LeaseLife } from './lease-life.js';
 import { Lease } from './lease.js';
 import { LeaseRecords, parseRecord, type LeaseRecord } from './records.js';
+import { reseal } from './reseal.js';
 
 /** Opened tokens cached, so that a heartbeat does not decrypt each time. */
 const OPENED_MAX = 50_000;
+/** What to do about a token that lies in ZooKeeper and does not open. */
+const KEY_GONE =
+  'it was sealed under a key that this gateway does not have, or written over. Put the key that was dropped back, behind the others, until its client has sent a heartbeat.';
 /** A lease that has ended is not asked for again. */
 const OPENED_KEPT_MS = 5 * MINUTE;
 
@@ -44,7 +48,7 @@ export interface Caller {
 export interface Heartbeat {
   lease: Lease;
   expiresAt: number;
-  /** Sealed anew, if the old token was sealed under a key that is being phased out. */
+  /** Sealed anew, if the old token was sealed under a key that is being phased out (`reseal.ts`). */
   leaseToken: string | undefined;
 }
 
@@ -142,22 +146,15 @@ export class Leases {
   }
 
   /**
-   * Keeps the lease alive.
+   * Keeps the lease alive, and reads, in the same round trip, what it must be told.
    * @throws LeaseExpiredError if it has ended
    */
-  async heartbeat(token: string, caller: Caller, deadline: number): Promise<Heartbeat> {
-    const opened = await this.open(token, caller, deadline);
-    const { notices: _, ...heartbeat } = await this.heartbeatAndRead(opened, deadline, () => Promise.resolve());
-    return heartbeat;
-  }
-
-  /** A heartbeat for an opened token that also reads, in the same round trip, what the lease must be told. */
   async heartbeatAndRead<T>(
     { lease, stale }: OpenedLease,
     deadline: number,
     read: (session: LeaseSession, synced: Promise<unknown>) => Promise<T>,
   ): Promise<Heartbeat & { notices: T }> {
-    const { metrics, keys } = this.#options;
+    const { metrics } = this.#options;
     try {
       // A client without an answer by then has no time left to try another replica.
       const until = Math.min(deadline, performance.now() + heartbeatMs(lease.ttlMs));
@@ -167,7 +164,7 @@ export class Leases {
         lease,
         expiresAt,
         notices: told,
-        leaseToken: stale ? (await keys.ring(deadline)).seal(lease.grant) : undefined,
+        leaseToken: stale ? await reseal(this.#options, lease, until) : undefined,
       };
     } catch (error) {
       metrics.leaseHeartbeatsTotal.inc({ outcome: error instanceof LeaseExpiredError ? 'expired' : 'failed' });
@@ -246,20 +243,41 @@ export class Leases {
     return opened === undefined ? undefined : new Lease(opened.grant);
   }
 
+  /**
+   * The lease with this public id, by a quorum.
+   * @throws StandingConflictError if there is one whose record does not open
+   */
+  async find(
+    namespace: string,
+    leaseId: string,
+    deadline: number,
+  ): Promise<{ record: LeaseRecord; lease: Lease } | undefined> {
+    const zk = this.#options.control.until(deadline);
+    const node = await zk.fresh(() => zk.find(this.#options.layout.lease(namespace, leaseId)));
+    if (node === undefined) return undefined;
+    const record = parseRecord(node.data);
+    const lease = record === undefined ? undefined : await this.openStored(record.token, deadline);
+    if (record !== undefined && lease !== undefined) return { record, lease };
+    throw new StandingConflictError(
+      `The lease "${leaseId}" lives, but its record does not open: ${KEY_GONE} Without heartbeats it ends with its TTL. Nothing was done.`,
+    );
+  }
+
   async #findByRequest(path: string, request: CreateLease, deadline: number): Promise<GrantedLease | undefined> {
     const { control } = this.#options;
     await control.sync(path, deadline);
     const node = await unless(control.getData(path, deadline), 'NO_NODE');
     if (node === undefined) return undefined;
-    const leaseToken = node.data.toString('utf8');
-    try {
-      const { lease, expiresAt } = await this.heartbeat(
-        leaseToken,
-        { principal: request.principal, namespace: request.namespace },
-        deadline,
+    const stored = node.data.toString('utf8');
+    const opened = await this.openIfOwn(stored, request, deadline);
+    if (opened === undefined)
+      throw new StandingConflictError(
+        `This requestId has been used for a lease that lives, and whose token does not open any more: ${KEY_GONE} Or send another requestId: that makes another lease.`,
       );
+    try {
+      const { lease, expiresAt, leaseToken } = await this.heartbeatAndRead(opened, deadline, () => Promise.resolve());
       checkSameLabel(lease, request.label);
-      return { lease, leaseToken, expiresAt, found: true };
+      return { lease, leaseToken: leaseToken ?? stored, expiresAt, found: true };
     } catch (error) {
       // It has just ended; its node is about to go.
       if (isPosternError(error, 'lease-expired')) return undefined;

@@ -67,11 +67,6 @@ export class LeaseRecords {
     }
     return undefined;
   }
-
-  /** As `find`, by a quorum. */
-  findUpToDate(namespace: string, leaseId: string, deadline: number): Promise<LeaseRecord | undefined> {
-    return this.#control.until(deadline).fresh(() => this.find(namespace, leaseId, deadline));
-  }
 }
 
 /** Another program that writes under the same root may have put anything there. */

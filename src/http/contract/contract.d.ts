@@ -160,7 +160,8 @@ export interface paths {
         /**
          * Show any lease
          * @description This does not count as a heartbeat. Claims of messages are not among the `holds` here: ZooKeeper reports them
-         *     only to the lease itself. Scope: `admin` on leases.
+         *     only to the lease itself. A lease whose token was sealed under a key that has been dropped is answered 409
+         *     `conflict` (not `retryable`). Scope: `admin` on leases.
          */
         get: operations["showLeaseById"];
         put?: never;
@@ -169,7 +170,8 @@ export interface paths {
          * End any lease
          * @description Everything it held is free at once; its event streams end with `expired`, and requests that wait under it are
          *     answered with 410, at any replica. The answer is also 204 for a lease that has already ended, so that the
-         *     request can be repeated. Scope: `admin` on leases.
+         *     request can be repeated. A lease whose token was sealed under a key that has been dropped cannot be ended so (409
+         *     `conflict`, not `retryable`). Scope: `admin` on leases.
          */
         delete: operations["endLeaseById"];
         options?: never;
@@ -7395,6 +7397,7 @@ export interface operations {
             404: components["responses"]["NotFound"];
             405: components["responses"]["MethodNotAllowed"];
             406: components["responses"]["NotAcceptable"];
+            409: components["responses"]["Conflict"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
             429: components["responses"]["TooMany"];
@@ -7430,6 +7433,7 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             405: components["responses"]["MethodNotAllowed"];
+            409: components["responses"]["Conflict"];
             414: components["responses"]["UriTooLong"];
             422: components["responses"]["Invalid"];
             429: components["responses"]["TooMany"];

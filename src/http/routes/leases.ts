@@ -124,7 +124,7 @@ async function listLeases(leases: Leases, exchange: Exchange): Promise<Answer> {
 async function showLeaseById(context: Coordination, exchange: Exchange): Promise<Answer> {
   const namespace = await namespaceOf(exchange, context.leases, 'admin');
   const leaseId = exchange.params['leaseId'] as string;
-  const found = await findLease(context.leases, exchange, namespace, leaseId);
+  const found = await context.leases.find(namespace, leaseId, exchange.deadline);
   if (found === undefined)
     throw new PosternError('not-found', `There is no lease "${leaseId}" in namespace "${namespace}".`);
   const zk = context.control.until(exchange.deadline);
@@ -138,20 +138,9 @@ async function showLeaseById(context: Coordination, exchange: Exchange): Promise
 /** Nobody knows whether a missing lease has ended or has never existed: both are 204, so that this can be repeated. */
 async function endLeaseById(context: Coordination, exchange: Exchange): Promise<Answer> {
   const namespace = await namespaceOf(exchange, context.leases, 'admin');
-  const found = await findLease(context.leases, exchange, namespace, exchange.params['leaseId'] as string);
+  const found = await context.leases.find(namespace, exchange.params['leaseId'] as string, exchange.deadline);
   if (found !== undefined) await end(context, found.lease, exchange);
   return { status: 204 };
-}
-
-async function findLease(
-  leases: Leases,
-  exchange: Exchange,
-  namespace: string,
-  leaseId: string,
-): Promise<{ record: LeaseRecord; lease: Lease } | undefined> {
-  const record = await leases.records.findUpToDate(namespace, leaseId, exchange.deadline);
-  const lease = record === undefined ? undefined : await leases.openStored(record.token, exchange.deadline);
-  return record === undefined || lease === undefined ? undefined : { record, lease };
 }
 
 interface Own {

@@ -101,7 +101,7 @@ export async function acquireLineWithLease(
   const shared = requestGuid(principal, namespace, kind, name, requestId);
   const directory = context.layout.line(kind, namespace, name);
   for (let attempt = 0; ; attempt += 1) {
-    const known = await findOneCallLease(context, directory, shared, hardDeadline);
+    const known = await findOneCallLease(context, namespace, directory, shared, hardDeadline);
     if (known !== undefined) checkSameLabel(known.lease, newLease.label);
     const { lease, leaseToken } = known ?? (await context.leases.create(newLease, hardDeadline));
     const acquireRequest: AcquireRequest = {
@@ -158,6 +158,7 @@ export function releaseLine(
  */
 async function findOneCallLease(
   context: Coordination,
+  namespace: string,
   directory: string,
   guid: string,
   deadline: number,
@@ -169,8 +170,14 @@ async function findOneCallLease(
   if (earlier === undefined) return undefined;
   const node = await zk.find(`${directory}/${earlier.name}`);
   if (node === undefined) return undefined;
-  const leaseToken = decodeRecord(node.data)?.leaseToken;
-  const lease = leaseToken === undefined ? undefined : await context.leases.openStored(leaseToken, deadline);
+  const record = decodeRecord(node.data);
+  let leaseToken = record?.leaseToken;
+  let lease = leaseToken === undefined ? undefined : await context.leases.openStored(leaseToken, deadline);
+  if (lease === undefined && record?.leaseToken !== undefined) {
+    // Its key has been dropped: the lease's own record may have been sealed anew (`leases/reseal.ts`).
+    leaseToken = (await context.leases.records.find(namespace, record.leaseId, deadline))?.token;
+    lease = leaseToken === undefined ? undefined : await context.leases.openStored(leaseToken, deadline);
+  }
   // Another lease would only ever stand behind it.
   if (leaseToken === undefined || lease === undefined)
     throw new PosternError(

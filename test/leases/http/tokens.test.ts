@@ -1,5 +1,5 @@
 /** What a lease token opens, where, for whom, and that nothing happens when it does not. */
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { makeApiKeys } from '../../support/http/api-keys.js';
 import type { CallOptions, Client, Reply } from '../../support/http/client.js';
@@ -161,6 +161,49 @@ describe('the keys that seal', () => {
     expect((await before.heartbeat(lease)).status).toBe(200); // the old one opens as long as its key is in the ring
     expect(await end.hold('held', renewed)).toMatchObject({ fencingToken, alreadyHeld: true });
     expect((await before.heartbeat(renewed)).body.leaseToken).toMatch(/\S/); // sealed with its first key again
+  });
+
+  it('may be dropped after that: what looks for a lease without its token finds it (C14)', async () => {
+    const root = freshRoot();
+    await using before = await start(root, one);
+    await using after = await start(root, `${two},${one}`);
+    await using end = await start(root, two);
+    const repeated = { ttlMs: 20_000, requestId: randomUUID() };
+    const oneCall = { lease: { ttlMs: 20_000 }, requestId: randomUUID() };
+    const lease = await before.createLease(repeated);
+    await before.hold('held', lease);
+    const { body: acquired } = await before.acquire('one-call', undefined, oneCall);
+    for (const leaseToken of [lease.leaseToken, acquired.leaseToken as string])
+      expect((await after.heartbeat({ leaseToken })).body.leaseToken).toMatch(/\S/);
+
+    const again = await end.createLease(repeated);
+    expect(again.leaseId).toBe(lease.leaseId);
+    expect((await end.heartbeat(again)).body).toMatchObject({ leaseId: lease.leaseId });
+    const { status, body } = await end.acquire('one-call', undefined, oneCall);
+    expect(status).toBe(200);
+    expect(body).toMatchObject({ leaseId: acquired.leaseId, alreadyHeld: true });
+    expect((await end.heartbeat({ leaseToken: body.leaseToken as string })).status).toBe(200);
+
+    const shown = await end.expect(200, 'GET', `/v1/leases/${lease.leaseId}`);
+    expect(shown.holds).toMatchObject([{ kind: 'lock', name: 'held' }]);
+    expect((await end.call('DELETE', `/v1/leases/${lease.leaseId}`)).status).toBe(204);
+    expect((await before.heartbeat(lease)).status).toBe(410);
+    expect(await before.showLock('held')).toMatchObject({ holders: [] });
+  });
+
+  it('leave a lease that no heartbeat came for meanwhile as it is when they are dropped, and say so', async () => {
+    const root = freshRoot();
+    await using before = await start(root, one);
+    await using end = await start(root, two);
+    const repeated = { ttlMs: 20_000, requestId: randomUUID() };
+    const lease = await before.createLease(repeated);
+    for (const { body } of [
+      await end.call('GET', `/v1/leases/${lease.leaseId}`),
+      await end.call('DELETE', `/v1/leases/${lease.leaseId}`),
+      await end.call('POST', '/v1/leases', { body: repeated }),
+    ])
+      expect(body).toMatchObject({ status: 409, code: 'conflict', retryable: false, outcome: 'not-applied' });
+    expect((await before.heartbeat(lease)).status).toBe(200);
   });
 
   it('renew the token in a batch of heartbeats too', async () => {
