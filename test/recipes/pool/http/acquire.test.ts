@@ -245,6 +245,19 @@ describe('a pool', () => {
     expect(await replica.expect(200, 'GET', `/v1/pools/${NAME}`)).toMatchObject({ members });
   });
 
+  test('has members of up to 768 KiB together', async () => {
+    await using replica = await startReplica();
+    const membersOf = (count: number): unknown[] =>
+      Array.from({ length: count }, (_, i) => ({ id: `m-${i}`, labels: ['ios'], data: 'x'.repeat(700) }));
+    expect((await put(replica, { members: membersOf(1_000) })).status).toBe(201);
+    const lease = await leaseFor(replica);
+    expect((await acquire(replica, lease, { labels: ['ios'] })).members).toMatchObject([{ id: 'm-0' }]);
+    expect(await show(replica)).toMatchObject({ total: 1_000, free: 999 });
+    const refused = await put(replica, { members: membersOf(1_100) });
+    expect(refused.body).toMatchObject({ status: 413, code: 'too-large', maxBytes: 768 * 1024 });
+    expect(await show(replica)).toMatchObject({ total: 1_000 });
+  });
+
   test('refuses what is no pool, and names field, value and limit', async () => {
     await using replica = await startReplica({ settings: { POSTERN_MAX_POOLS: '1', POSTERN_MAX_POOL_MEMBERS: '3' } });
     const refused = async (body: Record<string, unknown>): Promise<unknown> => (await put(replica, body)).body;
