@@ -9,6 +9,8 @@
  *                 └─────────────────────────────────────────────────────────────┘
  *   decided, here or elsewhere ──▶ forgotten
  *
+ * When it has as many as it may, the namespace with the most of them makes room.
+ *
  * The watch is a child watch: an ephemeral node has no children, so it fires once, when the node goes (as in
  * `line/blockers.ts`). Each participant is watched by the replicas that took its join and its vote, two at most: what
  * that costs grows with the number of participants, not with its square.
@@ -50,9 +52,19 @@ export class TransactionWatch {
   readonly #decisions: TransactionDecisions;
   readonly #onFault: (error: unknown) => void;
   readonly #attended = new Map<string, Attended>();
+  /** How many of them, by namespace. */
+  readonly #counts = new Map<string, number>();
   readonly #stop = new AbortController();
+  readonly #max: number;
 
-  constructor(context: Coordination, decisions: TransactionDecisions, onFault: (error: unknown) => void) {
+  /** @param max so many are attended at once */
+  constructor(
+    context: Coordination,
+    decisions: TransactionDecisions,
+    onFault: (error: unknown) => void,
+    max = ATTENDED_MAX,
+  ) {
+    this.#max = max;
     this.#context = context;
     this.#decisions = decisions;
     this.#onFault = onFault;
@@ -70,9 +82,11 @@ export class TransactionWatch {
 
   /** Decides it when its deadline has passed. */
   attend(ref: TransactionRef, deadlineAt: number): void {
-    if (this.#stop.signal.aborted || this.#attended.has(ref.path) || this.#attended.size >= ATTENDED_MAX) return;
+    if (this.#stop.signal.aborted || this.#attended.has(ref.path)) return;
+    if (this.#attended.size >= this.#max && !this.#makeRoom(ref.namespace, deadlineAt)) return;
     const attended: Attended = { ref, deadlineAt, timer: undefined, failures: 0, followed: new Map() };
     this.#attended.set(ref.path, attended);
+    this.#count(ref.namespace, 1);
     this.#schedule(attended);
   }
 
@@ -88,11 +102,12 @@ export class TransactionWatch {
     void this.#follow(attended, participant, followed, joinedAt);
   }
 
-  /** It is decided. */
+  /** It is decided, or left to housekeeping. */
   forget(ref: TransactionRef): void {
     const attended = this.#attended.get(ref.path);
     if (attended === undefined) return;
     this.#attended.delete(ref.path);
+    this.#count(ref.namespace, -1);
     clearTimeout(attended.timer);
     for (const { watch, wake } of attended.followed.values()) {
       watch?.forget(); // the nodes of a decided transaction are removed, so the event comes
@@ -100,8 +115,31 @@ export class TransactionWatch {
     }
   }
 
-  #stands({ ref }: Attended): boolean {
-    return this.#attended.has(ref.path);
+  /**
+   * In place of the one with the latest deadline in the namespace that has the most: housekeeping has it attended again
+   * before that deadline.
+   * @returns false if that would be the new one
+   */
+  #makeRoom(namespace: string, deadlineAt: number): boolean {
+    const own = this.#counts.get(namespace) ?? 0;
+    let [largest, most] = [namespace, own];
+    for (const [of, count] of this.#counts) if (count > most) [largest, most] = [of, count];
+    let latest: Attended | undefined;
+    for (const attended of this.#attended.values())
+      if (attended.ref.namespace === largest && attended.deadlineAt > (latest?.deadlineAt ?? 0)) latest = attended;
+    if (latest === undefined || (largest === namespace && latest.deadlineAt <= deadlineAt)) return false;
+    this.forget(latest.ref);
+    return true;
+  }
+
+  #count(namespace: string, more: number): void {
+    const count = (this.#counts.get(namespace) ?? 0) + more;
+    if (count === 0) this.#counts.delete(namespace);
+    else this.#counts.set(namespace, count);
+  }
+
+  #stands(attended: Attended): boolean {
+    return this.#attended.get(attended.ref.path) === attended;
   }
 
   #schedule(attended: Attended, atLeastMs = 0): void {
