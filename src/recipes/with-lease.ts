@@ -151,16 +151,14 @@ function endLater(
 
 /** @returns false when another attempt uses it */
 async function endUnused(
-  { control, layout, leases }: Coordination,
+  { control, leases }: Coordination,
   { lease, requestPath }: CallLease,
   releaseFirst: ReleaseFirst | undefined,
 ): Promise<boolean> {
   const deadline = performance.now() + END_MS;
   try {
-    await control.until(deadline).multi([
-      { type: 'delete', path: requestPath, version: 0 },
-      { type: 'delete', path: layout.lease(lease.namespace, lease.leaseId) },
-    ]);
+    // The lease's own node stays until its session is closed: by it an end that was not answered is repeated.
+    await control.until(deadline).remove(requestPath, 0);
   } catch (error) {
     if (isReason(error, 'BAD_VERSION')) return false;
     if (!isReason(error, 'NO_NODE')) throw error; // else an earlier try has done it, or the lease has ended
