@@ -30,7 +30,7 @@ const NOT_RUN: Record<string, Record<string, string>> = {
     'npm run bench                                          # everything, three rounds': 'takes hours',
   },
   'docs/runbook.md': {
-    'postern export --namespace shop > shop.jsonl.new && mv shop.jsonl.new shop.jsonl':
+    'postern export --namespace shop > shop.jsonl.new && mv shop.jsonl.new "shop-$(date +%F).jsonl"':
       'needs the command; test/command/backup.test.ts exports, loses the ensemble and imports',
   },
   'docs/sidecar.md': {

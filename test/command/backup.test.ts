@@ -21,6 +21,13 @@ async function output(url: string, words: readonly string[], options: Options = 
   return run.stdout;
 }
 
+/** What an export prints that has found nothing. */
+async function nothing(url: string, words: readonly string[] = []): Promise<string> {
+  const run = runCommand(['export', ...words], { url });
+  expect(await run.code(), run.stderr).toBe(1);
+  return run.stdout;
+}
+
 function linesOf(backup: string): Line[] {
   return backup
     .trim()
@@ -120,10 +127,10 @@ describe('postern import', { timeout: 3 * LONG_MS }, () => {
 
     await using zookeeper = await startZooKeeper();
     await using replica = await startReplica({ zookeeper: zookeeper.connectString });
-    expect(itemsOf(await output(replica.url, ['export']))).toEqual([]);
+    expect(itemsOf(await nothing(replica.url))).toEqual([]);
     const file = saved(backup);
     await output(replica.url, ['import', file, '--dry-run']);
-    expect(itemsOf(await output(replica.url, ['export']))).toEqual([]);
+    expect(itemsOf(await nothing(replica.url))).toEqual([]);
 
     const half = runCommand(['import'], { url: replica.url, stdin: backup.slice(0, Math.floor(backup.length / 2)) });
     expect(await half.code()).toBe(64);
@@ -363,6 +370,21 @@ describe('postern export', { timeout: 3 * LONG_MS }, () => {
     unread.child.stdout?.destroy();
     expect(await unread.code()).toBe(73);
     expect(unread.stderr).toBe('postern: the output was not written whole: nobody reads it any more\n');
+  });
+
+  it('ends with 1 when there is nothing, so that no earlier backup is replaced, and prints a whole backup', async () => {
+    await using replica = await startReplica();
+    await replica.expect(200, 'POST', '/v1/counters/visits/add', { body: { by: 1 } });
+    for (const words of [
+      ['--namespace', 'mistyped'],
+      ['--kinds', 'queues'],
+    ]) {
+      const file = saved(await nothing(replica.url, words));
+      expect(await summaryOf(replica.url, [file])).toMatchObject({ event: 'imported', created: 0 });
+    }
+    const run = runCommand(['export', '--namespace', 'mistyped', '--json'], { url: replica.url });
+    expect(await run.code()).toBe(1);
+    expect(JSON.parse(run.stderr)).toMatchObject({ event: 'exported', counts: {} });
   });
 
   it('refuses kinds that there are not', async () => {

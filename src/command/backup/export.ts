@@ -55,7 +55,8 @@ export async function exportAll(given: GivenFor<typeof description>): Promise<nu
     const { counts } = backup;
     const said = Object.entries(counts).map(([kind, count]) => `${kind} ${count}`);
     given.output.tell('exported', `exported: ${said.join(', ') || 'nothing, there is nothing'}`, { counts });
-    return EXIT.ok;
+    // Most often a mistyped namespace: nothing must replace the last good backup.
+    return said.length === 0 ? EXIT.refused : EXIT.ok;
   });
 }
 

@@ -10,7 +10,8 @@ export const exportAll = command({
   summary: 'Print a backup of what a namespace keeps, for import',
   description: `Prints the keys of the configuration, counters, pools, queues with their messages, and schedules of one namespace as lines of \
 JSON, and at the end a line with their number and a checksum. Nothing is changed, and no message is taken. It needs the scope "read" on each \
-kind; what the key may not see is not exported.
+kind; what the key may not see is not exported. Where there is nothing, as in a namespace whose name is mistyped, the exit code is 1; what is printed \
+is a whole backup all the same.
 
 Each item is as it was at one moment while the command ran: a key has one of its values, and keys that are read together, 64 at a \
 time, are of one moment. A message that is there all the time is exported, also one that becomes due meanwhile. One that is pushed, taken, given back \
@@ -23,6 +24,7 @@ the idempotency of earlier requests, and what a schedule has pushed or missed.`,
   arguments: [],
   options: { kinds: list('KIND,KIND', `Only these, of ${KINDS.join(', ')}. Default: all.`) },
   examples: ['postern export > backup.jsonl', 'postern export --namespace shop --kinds config,counters > shop.jsonl'],
+  exits: { 1: 'there was nothing to export, or the gateway refused the request' },
 });
 
 export const importAll = command({
