@@ -2,10 +2,12 @@
 import { findCommand, nearest, parse } from './arguments/parse.js';
 import { helpOf, helpOfAll, usage } from './arguments/help.js';
 import type { Command, CommonValues, Entry } from './arguments/command.js';
+import { environment } from './environment.js';
 import { EXIT, Failure, UsageError } from './exit.js';
 import { Output } from './output.js';
 import type { Guardian } from './process/guarded.js';
 import { COMMANDS, ENTRIES } from './table.js';
+import { misspelt } from './variables.js';
 
 const { argv } = process;
 
@@ -28,6 +30,7 @@ async function run(words: readonly string[], output: Output, ahead?: Guardian): 
     output.raw(`${helpOf(found.command)}\n`);
     return EXIT.ok;
   }
+  for (const sentence of misspelt(environment)) output.tell('misspelt', sentence);
   const entry = ENTRIES.find(({ command }) => command === found.command) as Entry;
   try {
     return await (
