@@ -5,6 +5,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { groupLives } from '../../src/command/process/group.js';
 import { eventually } from '../support/eventually.js';
+import { makeApiKeys } from '../support/http/api-keys.js';
 import { rounds } from '../support/scene.js';
 import { standStill } from '../support/stand-still.js';
 import { spawnReplica, startPair, startReplica, type Pair } from '../support/start-gateway.js';
@@ -85,6 +86,19 @@ describe('postern lock, when the lock may be lost', { timeout: LONG_MS * 2 }, ()
     await inherit(`replica-${how}`, held, () => (how === 'killed' ? replica.kill() : replica.pause()));
     expect(await held.run.code()).toBe(76);
     expect(held.run.stderr).toContain('no heartbeat');
+  });
+
+  it('says what the last heartbeat was refused for', async () => {
+    await using keys = await makeApiKeys({ cron: { default: ['read', 'use'] }, other: { default: ['read'] } });
+    await using replica = await startReplica({ settings: { POSTERN_AUTH_FILE: keys.file } });
+    const run = runCommand(['lock', 'refused', ...TTL, '--', ...STUBBORN], {
+      url: replica.url,
+      settings: { POSTERN_API_KEY: keys.as('cron', replica.url).key },
+    });
+    await run.job();
+    await keys.leave({ other: { default: ['read'] } });
+    expect(await run.code()).toBe(76);
+    expect(run.stderr).toMatch(/the job was stopped: .*the last one was refused: This API key is not known here/);
   });
 
   it('ends the job when the command is killed', async () => {

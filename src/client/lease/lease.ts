@@ -44,6 +44,8 @@ export class Lease {
   /** When the last heartbeat that was answered had been sent. */
   #answeredSentAt: number;
   #failures = 0;
+  /** What the last heartbeat was answered, if that was a refusal. */
+  #refusal: string | undefined;
   /** The replica that was sent a heartbeat and has not answered. */
   #unanswered: number | undefined;
   #heartbeatTimer: NodeJS.Timeout | undefined;
@@ -80,7 +82,12 @@ export class Lease {
   judge(): boolean {
     if (this.#ended.signal.aborted) return false;
     if (now() < this.deadline) return true;
-    this.end('lease-expired', `no heartbeat has been answered for ${Math.round(now() - this.#answeredSentAt)} ms`);
+    const silentFor = `${Math.round(now() - this.#answeredSentAt)} ms`;
+    const what =
+      this.#refusal === undefined
+        ? `no heartbeat has been answered for ${silentFor}`
+        : `no heartbeat has succeeded for ${silentFor}, and the last one was refused: ${this.#refusal}`;
+    this.end('lease-expired', what);
     return false;
   }
 
@@ -150,6 +157,7 @@ export class Lease {
     } catch (error) {
       if (this.ended.aborted || this.endedBy(error)) return;
       this.#failures += 1;
+      if (error instanceof PosternError && error.problem !== undefined) this.#refusal = error.detail;
       this.#plan(Math.random() * Math.min(patienceMs, RETRY_MIN_MS * 2 ** this.#failures));
     }
   }
@@ -162,6 +170,7 @@ export class Lease {
   #answered({ leaseToken, lost, revocations }: Schemas['Heartbeat'], sentAt: number): void {
     if (this.ended.aborted) return;
     this.#failures = 0;
+    this.#refusal = undefined;
     this.#unanswered = undefined;
     if (leaseToken !== undefined) this.#token = leaseToken;
     if (sentAt > this.#answeredSentAt) this.#answeredSentAt = sentAt;

@@ -21,12 +21,10 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { environment } from '../environment.js';
 import { sinceBootMs } from './clock.js';
 import { groupLives, signalGroup } from './group.js';
-import type { Bounds, News, Order, Word } from './messages.js';
+import { UNANSWERED, type Bounds, type News, type Order, type Word } from './messages.js';
 
 type Run = Extract<Order, { type: 'run' }>;
 
-/** Why a job is stopped, or not started, at its bounds. */
-const UNANSWERED = 'no heartbeat was answered in time';
 /** Timers stand still with the machine: the clock is looked at this often, ms. */
 const LOOK_MS = 500;
 /** The same while the job is on its way out. */

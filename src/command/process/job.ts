@@ -10,7 +10,7 @@ import type { Output } from '../output.js';
 import { showDuration } from '../arguments/duration.js';
 import { sinceBootMs } from './clock.js';
 import type { Ending, Guardian } from './guarded.js';
-import type { Bounds } from './messages.js';
+import { UNANSWERED, type Bounds } from './messages.js';
 import { diesOf, type Interrupts } from './interrupts.js';
 
 /** From `termAt` to `killAt`, of a TTL. */
@@ -51,12 +51,17 @@ export interface JobOptions {
 /** @returns how the job ended; nothing of it runs any more if it was stopped */
 export async function runJob(options: JobOptions): Promise<Ending> {
   const { guardian, kept, argv, env, input, interrupts, output, killAfterMs, maxHoldMs, heldMs = 0 } = options;
-  const stopping = (why: string): void => output.tell('stopping', `${why}: stopping the job`, { why });
+  const gone = (): Error | undefined => kept.signals.find(({ aborted }) => aborted)?.reason as Error | undefined;
+  // The guardian knows only that its bounds have passed.
+  const known = (why: string): string => (why === UNANSWERED ? (gone()?.message ?? why) : why);
+  const stopping = (guessed: string): void => {
+    const why = known(guessed);
+    output.tell('stopping', `${why}: stopping the job`, { why });
+  };
   let bounds = boundsOf(kept);
   const running = guardian.run({ argv, env, input, bounds, killAfterMs, stopping });
   const stop = (why: string, withinMs: number): void => running.stop(why, sinceBootMs() + withinMs);
 
-  const gone = (): Error | undefined => kept.signals.find(({ aborted }) => aborted)?.reason as Error | undefined;
   const lookMs = kept.ttlMs / LOOKS_PER_TTL;
   const looking = setInterval(() => {
     if (gone() === undefined) running.keep((bounds = boundsOf(kept)));
@@ -82,7 +87,8 @@ export async function runJob(options: JobOptions): Promise<Ending> {
     const result = await running.ending;
     // What ended by itself after its hold was gone must not look as if it had held it to the end.
     const reason = gone();
-    return result.kind === 'ended' && reason !== undefined ? { kind: 'stopped', why: reason.message } : result;
+    if (result.kind === 'ended' && reason !== undefined) return { kind: 'stopped', why: reason.message };
+    return result.kind === 'stopped' ? { ...result, why: known(result.why) } : result;
   } finally {
     pass[Symbol.dispose]();
     clearInterval(looking);

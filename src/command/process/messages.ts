@@ -8,6 +8,9 @@ export interface Bounds {
   readonly killAt: number;
 }
 
+/** Why a job is stopped, or not started, at its bounds. The command may know more. */
+export const UNANSWERED = 'no heartbeat was answered in time';
+
 export type Order =
   | {
       readonly type: 'run';
