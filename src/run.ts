@@ -3,7 +3,7 @@
  */
 import cluster from 'node:cluster';
 import { setImmediate } from 'node:timers/promises';
-import { MAKE_KEY_USAGE, makeKey } from './cli/make-key.js';
+import { MAKE_KEY_USAGE, makeKey, UsageError } from './cli/make-key.js';
 import { ConfigError, loadConfig, settingsHelp } from './config.js';
 import { startGateway } from './gateway.js';
 import { createLog } from './log.js';
@@ -27,7 +27,7 @@ if (command === 'make-key') {
     process.exit(0);
   } catch (error) {
     console.error(`${(error as Error).message}.\n\n${MAKE_KEY_USAGE}`);
-    process.exit(1);
+    process.exit(error instanceof UsageError ? USAGE : 1);
   }
 } else if (command !== undefined) {
   console.error(`There is no command "${command}".\n\n${COMMANDS}\n  --help\n      Shows these and all settings.`);

@@ -17,12 +17,15 @@ export const MAKE_KEY_USAGE = `make-key --id ID [--file FILE] [--principal NAME]
       Prints a new API key, once, and adds its entry to FILE, that of POSTERN_AUTH_FILE, which is made if need be. Without --file it prints the entry.
       Scopes are read, use and admin; NAMESPACE may be *, and --namespaces '*' alone means everything. Default: default=read,use.`;
 
+/** Wrong usage. */
+export class UsageError extends Error {}
+
 /**
  * @returns the text to print
- * @throws Error with a sentence about what is wrong with the arguments
+ * @throws UsageError with a sentence about what is wrong with the arguments; Error if the file cannot be used
  */
 export function makeKey(args: readonly string[]): string {
-  const { id, file, principal, namespaces } = readArguments(args);
+  const { id, file, principal, namespaces } = argumentsFrom(args);
   const key = `${API_KEY_PREFIX}${randomBytes(KEY_BYTES).toString('base64url')}`;
   const entry = {
     id,
@@ -42,6 +45,15 @@ interface Arguments {
   file: string | undefined;
   principal: string | undefined;
   namespaces: Namespaces;
+}
+
+/** @throws UsageError */
+function argumentsFrom(args: readonly string[]): Arguments {
+  try {
+    return readArguments(args);
+  } catch (error) {
+    throw new UsageError((error as Error).message, { cause: error });
+  }
 }
 
 function readArguments(args: readonly string[]): Arguments {

@@ -130,6 +130,17 @@ describe('no gateway', { timeout: LONG_MS }, () => {
   });
 });
 
+it(
+  'exits with 1 where there is no such pool: to try it again is no help',
+  async () => {
+    const run = runCommand(['slot', 'none', '--', 'echo', 'ran'], { url: replica.url });
+    expect(await run.code()).toBe(1);
+    expect(run.stderr).toContain('There is no pool "none"');
+    expect(run.stdout).toBe('');
+  },
+  LONG_MS,
+);
+
 describe('credentials', { timeout: LONG_MS }, () => {
   it('exits with 77 when the file of the key cannot be read, and names the variable', async () => {
     const settings = { POSTERN_API_KEY_FILE: join(dir, 'none') };

@@ -30,7 +30,7 @@ export function slot(given: GivenFor<typeof description>): Promise<number> {
         return await postern.pool(name).acquire({ waitMs: wait, signal, ...wanted });
       } catch (error) {
         if (error instanceof PosternError && error.problem?.code === 'not-found')
-          throw new Failure(EXIT.notAcquired, error.message);
+          throw new Failure(EXIT.refused, error.message);
         throw error;
       }
     },

@@ -56,7 +56,7 @@ it.each([
   [['--id', 'a', '--wrong'], "Unknown option '--wrong'"],
 ])('make-key %j says what is wrong and makes none', (args, sentence) => {
   const { stdout, stderr, status } = run(...args);
-  expect(status).toBe(1);
+  expect(status).toBe(64);
   expect(stdout).toBe('');
   expect(stderr).toContain(sentence);
   expect(stderr).toContain('make-key --id ID');
