@@ -1,10 +1,12 @@
 /** `postern doctor`: what it finds wrong, step by step. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Finding } from '../../src/command/doctor/report.js';
+import { eventually } from '../support/eventually.js';
 import { freePort } from '../support/free-port.js';
 import { makeApiKeys } from '../support/http/api-keys.js';
 import { startReplica, type Replica } from '../support/start-gateway.js';
 import { freshRoot, startZooKeeper } from '../support/start-zookeeper.js';
+import { reasonsOf, startTwo, untilInForce } from '../ensembles/two.js';
 import { LONG_MS, runCommand } from './run-command.js';
 
 let replica: Replica;
@@ -79,6 +81,29 @@ describe('postern doctor', { timeout: LONG_MS }, () => {
     expect(reader.code).toBe(77);
     expect(reader.steps).toEqual([...REACHED, 'credential ok', 'lease failed']);
     expect(reader.failed?.message).toContain('the scope "use" on leases');
+  });
+
+  it('says no more of a key than it knows where the gateway has none', async () => {
+    const run = runCommand(['doctor'], { url: replica.url, settings: { POSTERN_API_KEY: 'foo' } });
+    expect(await run.code()).toBe(0);
+    expect(run.stdout).toContain('credential: the credential is accepted, or none is asked for;');
+  });
+
+  it('says what is away of a gateway that is ready', async () => {
+    await using two = await startTwo();
+    await using gateway = await two.start(two.file(1, { orders: 'west' }));
+    await untilInForce(gateway, 1);
+    two.west.pause();
+    try {
+      await eventually('it has been away for long enough', async () => (await reasonsOf(gateway)).length > 0, {
+        withinMs: LONG_MS,
+      });
+      const run = runCommand(['doctor'], { url: gateway.url });
+      expect(await run.code(), run.stdout).toBe(0);
+      expect(run.stdout).toMatch(/^warning .* gateway: it is ready; Ensemble "west": ZooKeeper has been away/m);
+    } finally {
+      two.west.resume();
+    }
   });
 
   it('says that the gateway cannot reach its ZooKeeper', async () => {

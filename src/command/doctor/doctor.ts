@@ -20,6 +20,7 @@ type GivenDoctor = GivenFor<typeof description>;
 const CLOCKS_APART_MS = 2_000;
 
 const UNAVAILABLE = 503;
+const PARTLY_SERVED = 'The gateway serves, but not everything: see its log.';
 const UNSERVED = 'The gateway is there and cannot reach its ZooKeeper, or is about to stop: see its log.';
 
 export async function doctor(given: GivenDoctor): Promise<number> {
@@ -63,12 +64,14 @@ async function isGateway(postern: Postern): Promise<{ said: Said; value: true }>
   try {
     const { status, headers, body } = await postern.request('GET /readyz');
     if (typeof body !== 'object') throw notOfGateway(status);
+    const { reasons = [] } = body as Partial<typeof body>;
     const apartMs = Date.parse(headers['date'] ?? '') - sentAt;
-    if (Math.abs(apartMs) > CLOCKS_APART_MS) {
-      const warning = `it is ready, and its clock is ${showDuration(Math.abs(apartMs))} ${apartMs > 0 ? 'ahead' : 'behind'}`;
-      return { said: { warning, advice: 'Nothing here depends on it, but times are hard to compare.' }, value: true };
-    }
-    return { said: 'it is ready', value: true };
+    const apart = Math.abs(apartMs) > CLOCKS_APART_MS;
+    if (!apart && reasons.length === 0) return { said: 'it is ready', value: true };
+    const clock = `its clock is ${showDuration(Math.abs(apartMs))} ${apartMs > 0 ? 'ahead' : 'behind'}`;
+    const warning = `it is ready${apart ? `, and ${clock}` : ''}${reasons.map((reason) => `; ${reason}`).join('')}`;
+    const advice = reasons.length > 0 ? PARTLY_SERVED : 'Nothing here depends on it, but times are hard to compare.';
+    return { said: { warning, advice }, value: true };
   } catch (error) {
     throw stepFailed(error, {
       503: 'The gateway is there and cannot reach its ZooKeeper, or is about to stop: see its log.',
@@ -78,7 +81,8 @@ async function isGateway(postern: Postern): Promise<{ said: Said; value: true }>
 }
 
 async function isKnown(postern: Postern, options: PosternOptions): Promise<{ said: Said; value: true }> {
-  const who = options.credential === undefined ? 'there is no credential' : 'the credential is accepted';
+  const who =
+    options.credential === undefined ? 'there is no credential' : 'the credential is accepted, or none is asked for';
   try {
     const { body } = await postern.request('GET /v1/status');
     const { minTtlMs, maxTtlMs } = body.sessionBounds ?? { minTtlMs: 0, maxTtlMs: 0 };
