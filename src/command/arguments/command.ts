@@ -16,7 +16,7 @@ export const COMMON = {
   'ca-file': file('PEM certificates of the authorities to trust in place of the usual ones. Default: POSTERN_CA_FILE.'),
   'cert-file': file('PEM certificate of this client, where the gateway wants one. Default: POSTERN_CERT_FILE.'),
   'key-file': file('PEM private key of that certificate. Default: POSTERN_KEY_FILE.'),
-  timeout: duration('How long to try to get an answer, beyond any wait.', '10s'),
+  timeout: duration('How long to try to get an answer, beyond any wait; the last attempt may take 5 s more.', '10s'),
   json: toggle('Print JSON for programs: results on standard output, messages on standard error, one per line.'),
   help: toggle('Show this help.'),
 } satisfies Options;
