@@ -2,37 +2,37 @@
 
 export interface TlsOptions {
   /** Certificate authorities to trust instead of the system's, PEM. */
-  ca?: string | Uint8Array;
+  ca?: string | Uint8Array | undefined;
   /** The client's own certificate and its key, PEM. */
-  cert?: string | Uint8Array;
-  key?: string | Uint8Array;
-  passphrase?: string;
+  cert?: string | Uint8Array | undefined;
+  key?: string | Uint8Array | undefined;
+  passphrase?: string | undefined;
   /** The name to ask for and to check, if it is not the host of the URL. */
-  servername?: string;
+  servername?: string | undefined;
 }
 
 export interface PosternOptions {
   /** The replicas, in any order: `http://host:port` or `https://…`. A request goes to another one when one fails. */
   urls: readonly string[];
   /** An API key or a token of the identity provider; or a function that gives the present one for each request. */
-  credential?: string | (() => string | Promise<string>);
+  credential?: string | (() => string | Promise<string>) | undefined;
   /** The namespace to work in; `default` unless set. */
-  namespace?: string;
+  namespace?: string | undefined;
   /** How long the lease outlives its last heartbeat, in milliseconds; 10 000 unless set. */
-  ttlMs?: number;
+  ttlMs?: number | undefined;
   /**
    * How long before the TTL has passed the holds are given up, in milliseconds; a third of the TTL unless set. That
    * time covers a heartbeat that is lost with a server of the ensemble, clocks that do not run equally fast, and the
    * work that needs a moment to stop.
    */
-  marginMs?: number;
+  marginMs?: number | undefined;
   /** Shown with the lease and with everything it holds. */
-  label?: string;
+  label?: string | undefined;
   /** No heartbeats are sent while this says false, so that a program that is stuck loses its lease. */
-  alive?: () => boolean;
+  alive?: (() => boolean) | undefined;
   /** For how long a request that no gateway serves is repeated, in milliseconds; 10 000 unless set. */
-  patienceMs?: number;
-  tls?: TlsOptions;
+  patienceMs?: number | undefined;
+  tls?: TlsOptions | undefined;
 }
 
 export interface Settings {

@@ -12,6 +12,7 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
 const OPTIONS: ts.CompilerOptions = {
   strict: true,
+  exactOptionalPropertyTypes: true, // the strictest of our callers
   target: ts.ScriptTarget.ES2022,
   lib: ['lib.es2023.d.ts', 'lib.esnext.disposable.d.ts'],
   module: ts.ModuleKind.NodeNext,
