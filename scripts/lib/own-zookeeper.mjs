@@ -52,7 +52,9 @@ export async function startOwnZooKeeper({ dataDir, env, log }) {
   });
   const home = join(dataDir, 'zookeeper');
   const owner = join(home, 'owner.json');
-  await mkdir(home, { recursive: true });
+  await mkdir(home, { recursive: true }).catch((error) => {
+    throw new Error(`POSTERN_DATA_DIR is "${dataDir}", in which no directory can be made (${error.code}).`);
+  });
   await endPredecessor(owner, home, log);
   await assertPortFree(port).catch((error) => {
     if (!(error instanceof PortTakenError)) throw error;

@@ -178,7 +178,7 @@ describe('the main listener with a certificate', () => {
   });
 
   it.each([
-    ['is not there', {}, /^POSTERN_TLS_CERT is .*: it cannot be read\.$/],
+    ['is not there', {}, /^POSTERN_TLS_CERT is .*: it cannot be read \(ENOENT\)\.$/],
     [
       'is none',
       { cert: 'nonsense', key: 'nonsense' },

@@ -53,6 +53,23 @@ async function linesToTry(output: () => string): Promise<string> {
   });
 }
 
+it(
+  'names the setting of the directory for data when none can be made there',
+  async () => {
+    const dir = await mkdtemp(join(tmpdir(), 'postern-start-'));
+    try {
+      const file = join(dir, 'file');
+      await writeFile(file, '');
+      await using start = await started({ POSTERN_ZOOKEEPER: '', POSTERN_DATA_DIR: file });
+      const said = `POSTERN_DATA_DIR is "${file}", in which no directory can be made (ENOTDIR).`;
+      await eventually('it says so', () => start.output().includes(said), { withinMs: LONG_MS });
+    } finally {
+      await rm(dir, { recursive: true, force: true });
+    }
+  },
+  LONG_MS * 2,
+);
+
 it.each(['plain', 'TLS', 'TLS and an operations port', 'keys'])(
   'is ready, and what it says to try works: %s',
   async (how) => {

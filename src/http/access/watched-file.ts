@@ -61,7 +61,8 @@ function stampOf(file: string): string {
 
 /** Why a file could not be used, as part of a sentence. */
 export function reasonOf(error: unknown): string {
-  return (error as NodeJS.ErrnoException).code === undefined ? (error as Error).message : 'it cannot be read';
+  const { code } = error as NodeJS.ErrnoException;
+  return code === undefined ? (error as Error).message : `it cannot be read (${code})`;
 }
 
 /**

@@ -345,7 +345,9 @@ describe('the file of API keys', () => {
   });
 
   it('stops the start when it is not there', async () => {
-    await expect(startFrame({ config: { authFile: join(directory, 'absent') } })).rejects.toThrow('cannot be read');
+    await expect(startFrame({ config: { authFile: join(directory, 'absent') } })).rejects.toThrow(
+      'it cannot be read (ENOENT).',
+    );
   });
 
   it('takes the entries that make-key prints', async () => {
