@@ -27,7 +27,7 @@ import type { BoundClient } from '../zookeeper/bound.js';
 import { floorAbove, type FloorStep, type Zxids } from '../zookeeper/connection/zxids.js';
 import type { ControlSession } from '../zookeeper/control-session.js';
 import { isReason, unless } from '../zookeeper/errors.js';
-import type { NodeData } from '../zookeeper/operations.js';
+import type { MultiOperation, NodeData } from '../zookeeper/operations.js';
 import { join } from '../zookeeper/paths.js';
 import { isLeaseAlive } from './lease-life.js';
 import type { Layout } from './layout.js';
@@ -59,6 +59,13 @@ interface Own {
   registration: string;
   /** What was written into it. */
   told: string;
+}
+
+/** What a process has told. */
+export interface Told {
+  /** Its control session, as its nodes are called. */
+  readonly session: string;
+  readonly what: string;
 }
 
 export interface FencingFloorOptions {
@@ -133,17 +140,32 @@ export class FencingFloor {
    * What each registered process has told, as new as all that was acknowledged before; '' of one that has told nothing.
    * @throws NoReplyError
    */
-  async told(deadline: number): Promise<string[]> {
+  async told(deadline: number): Promise<Told[]> {
     const zk = this.#options.control.until(deadline);
     const { layout } = this.#options;
     const path = this.#own?.path;
-    if (path === undefined) return [''];
+    if (path === undefined) return [{ session: '', what: '' }];
     const processes = await zk.fresh(() => zk.children(path));
-    const nodes = await Promise.all(processes.map((process) => zk.find(join(path, process))));
-    const told = nodes.filter((node) => node !== undefined).map(({ data }) => data.toString());
+    const told = await Promise.all(
+      processes.map(async (session) => {
+        const node = await zk.find(join(path, session));
+        return node === undefined ? [] : [{ session, what: node.data.toString() }];
+      }),
+    );
     // Releases from before there was a floor are known by their other node.
-    const others = (await zk.children(layout.replicas)).length - processes.length;
-    return [...told, ...Array.from({ length: Math.max(0, others) }, () => '')];
+    const others = (await zk.children(layout.replicas)).filter((session) => !processes.includes(session));
+    return [...told.flat(), ...others.map((session) => ({ session, what: '' }))];
+  }
+
+  /**
+   * To be done with a write that is right only if no process has registered from this call on.
+   * @throws NoReplyError
+   */
+  async unlessOthersCome(deadline: number): Promise<MultiOperation[]> {
+    const zk = this.#options.control.until(deadline);
+    const path = this.#own?.path;
+    const stat = path === undefined ? undefined : await zk.fresh(() => zk.exists(path));
+    return path === undefined || stat === undefined ? [] : [{ type: 'check', path, version: stat.version }];
   }
 
   async #settle(deadline: number): Promise<void> {

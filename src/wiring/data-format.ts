@@ -7,6 +7,7 @@
 import { PosternError } from '../errors.js';
 import type { FencingFloor } from '../leases/fencing-floor.js';
 import type { Layout } from '../leases/layout.js';
+import type { BoundClient } from '../zookeeper/bound.js';
 import { byDeadline } from '../zookeeper/by-deadline.js';
 import type { ControlSession } from '../zookeeper/control-session.js';
 import { isReason } from '../zookeeper/errors.js';
@@ -48,7 +49,7 @@ export class DataFormat {
    */
   async check(deadline: number): Promise<void> {
     const found = await this.#read(deadline);
-    this.#refused = found === FORMAT ? await this.#mapped(deadline) : this.#other(found);
+    this.#refused = found === FORMAT ? await this.#mapped(this.#control.until(deadline)) : this.#other(found);
     try {
       if (this.#refused !== undefined) throw this.#refused;
       await this.#floor.settle(deadline);
@@ -57,6 +58,17 @@ export class DataFormat {
       throw error;
     }
     this.#tell();
+  }
+
+  /**
+   * To be done on each session once this process is registered, if it knows of no map: one that came into force before
+   * is seen here, and none does any more without this process.
+   * @throws PosternError `zookeeper-unavailable` if a map names a namespace
+   * @throws NoReplyError
+   */
+  async readMap(zk: BoundClient): Promise<void> {
+    this.#refused = await this.#mapped(zk);
+    if (this.#refused !== undefined) throw this.#refused;
   }
 
   /**
@@ -94,10 +106,10 @@ export class DataFormat {
   }
 
   /** Why a replica that knows of no map must not serve: some namespace lies elsewhere, or is closed (ADR 41). */
-  async #mapped(deadline: number): Promise<PosternError | undefined> {
+  async #mapped(zk: BoundClient): Promise<PosternError | undefined> {
     if (!this.#isAlone) return undefined;
     const ensembles = mapPath(this.#layout.root);
-    const node = await this.#control.until(deadline).find(ensembles);
+    const node = await zk.find(ensembles);
     if (node === undefined || isOfDefaultAlone(node.data)) return undefined;
     return new PosternError(
       'zookeeper-unavailable',

@@ -59,7 +59,13 @@ export function foundationOf(options: FoundationOptions): Foundation {
   const sessions = sessionsOf(control, layout, options);
   const bounds = new SessionBounds(sessions);
   const { zxids } = ensemble;
-  const floor = new FencingFloor({ control, layout, zxids, above: config.fencingFloor, logger, onRegistered });
+  const isAlone = config.ensembles === undefined;
+  const floor = new FencingFloor({
+    ...{ control, layout, zxids, logger },
+    above: config.fencingFloor,
+    onRegistered: isAlone ? (zk) => format.readMap(zk) : onRegistered,
+  });
+  const format: DataFormat = new DataFormat(control, layout, floor, isAlone);
   const keys = new LeaseKeys(control, layout, config.leaseKeys);
   const context: Coordination = {
     control,
@@ -78,14 +84,7 @@ export function foundationOf(options: FoundationOptions): Foundation {
     reservationTokens: new ReservationTokens(keys),
     isOpen,
   };
-  return {
-    context,
-    sessions,
-    bounds,
-    keys,
-    floor,
-    format: new DataFormat(control, layout, floor, config.ensembles === undefined),
-  };
+  return { context, sessions, bounds, keys, floor, format };
 }
 
 function sessionsOf(

@@ -7,7 +7,8 @@
  *  2. each other ensemble whose stored map is older gets the one of `default`.
  *
  * Then each process tells the others at each ensemble by which version it serves there (`#agree`): a namespace leaves
- * only once all of them have heard that it is closed, so that none of them acknowledges a write there any more.
+ * only once all of them have heard that it is closed, so that none of them acknowledges a write there any more. None at
+ * all leaves where a process has told nothing: it was not given the file, and would go on.
  *
  * Before all that, an ensemble whose name is new gets an id, first there and then in `default` (`#identify`): of two
  * replicas that reach different ensembles under one name, one finds itself refused. What has no id in `default`, or
@@ -18,6 +19,8 @@
  * for more than reading.
  */
 import { randomBytes } from 'node:crypto';
+import type { Told } from '../../leases/fencing-floor.js';
+import { replicasOf } from '../../leases/replicas.js';
 import type { Logger } from '../../log.js';
 import { isLeaseAlive } from '../../leases/lease-life.js';
 import { createSeldom } from '../../seldom.js';
@@ -48,6 +51,9 @@ interface Move {
   readonly to: Place;
   readonly version: number;
 }
+
+/** What all processes have told at an ensemble; asked once for all moves. */
+type AskTold = (member: Member) => Promise<readonly Told[]>;
 
 export interface AgreementOptions {
   readonly members: ReadonlyMap<string, Member>;
@@ -138,6 +144,8 @@ export class Agreement {
     await this.#each((member, deadline) => this.#identify(member, deadline));
     await this.#catchUp(performance.now() + SETTLE_MS);
     await this.#each((member, deadline) => this.#spread(member, deadline));
+    // Before it is asked who has told nothing.
+    await this.#each((member, deadline) => this.#tell(member, deadline));
     const { map, entries } = this.#file;
     const why = this.#unreadable ?? this.#entriesDiffer(entries) ?? (await this.#adoptInTime(map));
     this.#refuse(why);
@@ -180,11 +188,12 @@ export class Agreement {
         return map.isSameAs(before)
           ? undefined
           : `The file has the version ${map.version}, and another file of that version is in force: give the file a higher one.`;
+      const checks = await this.#home.ensemble.foundation.floor.unlessOthersCome(deadline);
       const why = await this.#objection(before, map, deadline);
       if (why !== undefined) return why;
       // What was checked may have been read again meanwhile.
       if (stored.map.version !== before.version) continue;
-      if (await stored.replace(map, deadline)) {
+      if (await stored.replace(map, deadline, checks)) {
         this.#options.logger.info({ version: map.version, namespaces: map.named.length }, 'map of namespaces in force');
         return undefined;
       }
@@ -199,9 +208,15 @@ export class Agreement {
         return { namespace, from, to, version: before.version };
       })
       .filter(({ from, to }) => from.ensemble !== to.ensemble);
+    const told = new Map<Member, Promise<readonly Told[]>>();
+    const askTold: AskTold = (member) => {
+      const asked = told.get(member) ?? member.ensemble.foundation.floor.told(deadline);
+      told.set(member, asked);
+      return asked;
+    };
     for (let i = 0; i < moves.length; i += CHECKED_AT_ONCE) {
       const checked = moves.slice(i, i + CHECKED_AT_ONCE).map(async (move) => {
-        const why = await this.#keptFromMoving(move, deadline);
+        const why = await this.#keptFromMoving(move, askTold, deadline);
         if (why === undefined) return undefined;
         return `The namespace "${move.namespace}" does not move to "${move.to.ensemble}": ${why}`;
       });
@@ -211,7 +226,11 @@ export class Agreement {
     return undefined;
   }
 
-  async #keptFromMoving({ namespace, from, to, version }: Move, deadline: number): Promise<string | undefined> {
+  async #keptFromMoving(
+    { namespace, from, to, version }: Move,
+    askTold: AskTold,
+    deadline: number,
+  ): Promise<string | undefined> {
     const [loses, gains] = [from, to].map(({ ensemble }) => this.#options.members.get(ensemble));
     if (loses === undefined || gains === undefined)
       return `this replica does not know the ensemble "${loses === undefined ? from.ensemble : to.ensemble}".`;
@@ -222,13 +241,16 @@ export class Agreement {
     const there = loses.stored.map.placeOf(namespace);
     if (!isUsable(loses) || loses.stored.map.version !== version || there.ensemble !== from.ensemble)
       return `the map in force is not stored in "${from.ensemble}" yet; this is tried again.`;
+    const told = await askTold(loses);
+    const unaware = told.filter(({ what }) => what === '');
+    if (unaware.length > 0)
+      return `${unaware.length} of ${told.length} processes that serve "${from.ensemble}" know of no map (${await replicasOf(zk, layout, unaware)}): give them POSTERN_ENSEMBLES, or stop them.`;
     // Nobody has used it yet: there is nothing to move.
     if ((await zk.fresh(() => zk.exists(layout.namespace(namespace)))) === undefined)
       return this.#leftAt(gains, namespace, deadline);
     if (!there.closed)
       return `it is in use and not closed; a version of the file must close it at "${from.ensemble}" before.`;
-    const told = await loses.ensemble.foundation.floor.told(deadline);
-    const late = told.filter((one) => Number(one) < version).length;
+    const late = told.filter(({ what }) => Number(what) < version).length;
     if (late > 0)
       return `${late} of ${told.length} processes that serve "${from.ensemble}" have not heard of version ${version} yet (postern_ensemble_agreed_version).`;
     if (await isLeaseAlive(zk, layout, namespace)) return `leases live in it at "${from.ensemble}".`;
@@ -282,13 +304,18 @@ export class Agreement {
   /** @returns whether all processes serve this ensemble by the version by which this one does */
   async #agree(member: Member, deadline: number): Promise<boolean> {
     const { name, ensemble, stored } = member;
-    if (!isUsable(member)) return false;
-    const { floor } = ensemble.foundation;
     const { version } = stored.map;
-    if (!(await floor.tell(String(version), deadline))) return false;
-    const agreed = Math.min(...(await floor.told(deadline)).map(Number));
+    if (!(await this.#tell(member, deadline))) return false;
+    const told = await ensemble.foundation.floor.told(deadline);
+    const agreed = Math.min(...told.map(({ what }) => Number(what)));
     this.#agreed.set(name, agreed);
     return agreed >= version;
+  }
+
+  /** @returns false if it is to be tried again */
+  async #tell(member: Member, deadline: number): Promise<boolean> {
+    const { ensemble, stored } = member;
+    return isUsable(member) && ensemble.foundation.floor.tell(String(stored.map.version), deadline);
   }
 
   /**

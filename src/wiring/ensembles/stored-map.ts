@@ -13,7 +13,7 @@ import type { BoundClient } from '../../zookeeper/bound.js';
 import { byDeadline } from '../../zookeeper/by-deadline.js';
 import type { ControlSession } from '../../zookeeper/control-session.js';
 import { unless } from '../../zookeeper/errors.js';
-import type { NodeData } from '../../zookeeper/operations.js';
+import type { MultiOperation, NodeData } from '../../zookeeper/operations.js';
 import { DEFAULT_ENSEMBLE, EnsembleMap, mapPath, parseStored, type EnsembleIds } from './map.js';
 
 const READ_MS = 10 * SECOND;
@@ -115,26 +115,32 @@ export class StoredMap {
 
   /**
    * Stores a map in place of the one that was read last.
-   * @returns false if that is not there any more: it has been read again then
+   * @param checks what must hold as well
+   * @returns false if that is not there any more, or a check fails: it has been read again then
    * @throws NoReplyError
    */
-  replace(map: EnsembleMap, deadline: number): Promise<boolean> {
-    return this.#write(map, this.#ids, deadline);
+  replace(map: EnsembleMap, deadline: number, checks: readonly MultiOperation[] = []): Promise<boolean> {
+    return this.#write(map, this.#ids, deadline, checks);
   }
 
   /** Stores the id of an ensemble, as `replace` stores a map. Only where none is stored. */
   identify(ensemble: string, id: string, deadline: number): Promise<boolean> {
-    return this.#write(this.#map, { ...this.#ids, [ensemble]: id }, deadline);
+    return this.#write(this.#map, { ...this.#ids, [ensemble]: id }, deadline, []);
   }
 
-  async #write(map: EnsembleMap, ids: EnsembleIds, deadline: number): Promise<boolean> {
+  async #write(
+    map: EnsembleMap,
+    ids: EnsembleIds,
+    deadline: number,
+    checks: readonly MultiOperation[],
+  ): Promise<boolean> {
     const { control, name } = this.#options;
-    const zk = control.until(deadline);
+    const [path, version] = [this.#path, this.#nodeVersion];
     const data = map.encode(name, ids);
-    const written =
-      this.#nodeVersion === undefined
-        ? await unless(zk.create(this.#path, data), 'NODE_EXISTS')
-        : await unless(zk.set(this.#path, data, this.#nodeVersion), 'BAD_VERSION', 'NO_NODE');
+    const write: MultiOperation =
+      version === undefined ? { type: 'create', path, data } : { type: 'setData', path, data, version };
+    const done = control.until(deadline).multi([...checks, write]);
+    const written = await unless(done, 'NODE_EXISTS', 'BAD_VERSION', 'NO_NODE');
     await this.refresh(deadline);
     return written !== undefined;
   }
