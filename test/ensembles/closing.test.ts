@@ -5,6 +5,7 @@ import { EventReader } from '../support/http/event-stream.js';
 import type { Client } from '../support/http/client.js';
 import { spawnReplica } from '../support/start-gateway.js';
 import { scaled, timing } from '../support/timing.js';
+import { TestControl } from '../support/zookeeper/sessions.js';
 import { inNamespace, reasonsOf, startTwo, untilInForce, untilRefused } from './two.js';
 
 const ORDERS = inNamespace('orders');
@@ -126,6 +127,32 @@ test('a `default` that was set back to an older map is given the newest', { time
   await replica.expect(200, 'GET', '/v1/config/app', ORDERS);
   expect(await reasonsOf(replica)).toEqual([]);
 });
+
+test(
+  'a `default` that was made anew does nothing where the file says that it lies on an ensemble that is away',
+  { timeout: scaled(90_000) },
+  async () => {
+    await using two = await startTwo();
+    const path = two.file(2, { orders: 'west' });
+    {
+      await using replica = await two.start(path);
+      await untilInForce(replica, 2);
+      await replica.expect(201, 'PUT', '/v1/config/app', { body: 1, ...ORDERS });
+    }
+    await two.west.kill();
+    await using control = await TestControl.open(two.east.connectString);
+    await control.delete(`${two.root}/ensembles`);
+    await using replica = await two.start(path);
+    expect(await replica.expect(503, 'PUT', '/v1/config/app', { body: 2, ...ORDERS })).toMatchObject({
+      code: 'zookeeper-unavailable',
+      outcome: 'not-applied',
+    });
+    await replica.expect(201, 'PUT', '/v1/config/app', { body: 1, ...inNamespace('billing') });
+    await two.west.restart();
+    await untilInForce(replica, 2);
+    expect((await replica.call('GET', '/v1/config/app', ORDERS)).body).toBe(1);
+  },
+);
 
 test(
   'a name that stands for `default` by a wrong address is bound to nothing',

@@ -4,7 +4,7 @@ import type { Exchange } from '../../http/frame/exchange.js';
 import type { Asked, Home, Homes } from '../../http/routes/choice.js';
 import { isTransient } from '../../zookeeper/errors.js';
 import type { Member } from './agreement.js';
-import type { EnsembleMap, Place } from './map.js';
+import { DEFAULT_ENSEMBLE, type EnsembleMap, type Place } from './map.js';
 
 /** A member with its routes. */
 export interface HomeOptions extends Member, Home {}
@@ -136,7 +136,10 @@ export class EnsembleHomes implements Homes {
     return (opened ?? (await this.first.context.leases.open(token, caller, deadline))).lease.namespace;
   }
 
-  /** As the newest map says of which this replica knows. */
+  /**
+   * As the newest map says of which this replica knows. An ensemble that `default` does not know may have a newer one:
+   * if `default` was made anew, what the file puts there is not taken for its own.
+   */
   #placeOf(namespace: string): Place {
     let newest: EnsembleMap | undefined;
     for (const { stored } of this.#homes.values())
@@ -146,7 +149,14 @@ export class EnsembleHomes implements Homes {
         (newest === undefined || stored.map.version > newest.version)
       )
         newest = stored.map;
-    return (newest ?? this.#proposed()).placeOf(namespace);
+    const proposed = this.#proposed().placeOf(namespace);
+    const place = newest?.placeOf(namespace) ?? proposed;
+    const isDoubtful =
+      place.ensemble === DEFAULT_ENSEMBLE &&
+      proposed.ensemble !== DEFAULT_ENSEMBLE &&
+      this.#homes.has(proposed.ensemble) &&
+      this.#homes.get(DEFAULT_ENSEMBLE)?.stored.idOf(proposed.ensemble) === undefined;
+    return isDoubtful ? proposed : place;
   }
 }
 
