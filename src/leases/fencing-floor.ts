@@ -31,6 +31,7 @@ import type { MultiOperation, NodeData } from '../zookeeper/operations.js';
 import { join } from '../zookeeper/paths.js';
 import { isLeaseAlive } from './lease-life.js';
 import type { Layout } from './layout.js';
+import { replicasOf } from './replicas.js';
 
 /** So many earlier floors are kept; holds from before that are numbered as if they were later. */
 const EARLIER_MAX = 100;
@@ -74,6 +75,8 @@ export interface FencingFloorOptions {
   readonly zxids: Zxids;
   /** Every number from now on is to be higher. */
   readonly above: number;
+  /** What says so. */
+  readonly setting: string;
   readonly logger: Logger;
   /** Done on each control session once the process is registered, before anything else. May throw NoReplyError. */
   readonly onRegistered?: ((zk: BoundClient) => Promise<void>) | undefined;
@@ -263,11 +266,13 @@ export class FencingFloor {
 
   async #raise(zk: BoundClient, { index, path, node, floor, earlier }: FoundFloor): Promise<void> {
     const { layout, logger, above } = this.#options;
-    const { version, numChildren, czxid } = node.stat;
+    const { version, czxid } = node.stat;
     // Releases from before there was a floor are known by their other node.
-    const others = Math.max(numChildren, (await zk.children(layout.replicas)).length);
-    this.#isWaiting = others > 0;
-    if (others > 0) throw this.#waitsFor(floor, `${others} other processes to stop`);
+    const registered = await Promise.all([path, layout.replicas].map((parent) => zk.children(parent)));
+    const others = [...new Set(registered.flat())].map((session) => ({ session }));
+    this.#isWaiting = others.length > 0;
+    if (this.#isWaiting)
+      throw this.#waitsFor(floor, `other processes to stop (${await replicasOf(zk, layout, others)})`);
     this.#waitsFor(floor, 'the namespaces to be looked through for leases'); // said where that takes long
     if (await this.#isAnyLeaseAlive(zk)) throw this.#waitsFor(floor, 'the leases of before to end');
     const raised: Floor = { floor: floorAbove(above), earlier: stepsOf({ floor, earlier }, czxid).slice(-EARLIER_MAX) };
@@ -292,9 +297,10 @@ export class FencingFloor {
   }
 
   #waitsFor(floor: number, what: string): PosternError {
+    const { setting, above, layout } = this.#options;
     return (this.#refused = new PosternError(
       'zookeeper-unavailable',
-      `POSTERN_FENCING_FLOOR is ${this.#options.above}, and that of ${this.#options.layout.root} is ${floor}: it can be raised only when nobody counts with it, and waits for ${what}. Nothing was done.`,
+      `${setting} is ${above}, and the floor of ${layout.root} is ${floor}: it can be raised only when nobody counts with it, and waits for ${what}. Nothing was done.`,
     ));
   }
 }

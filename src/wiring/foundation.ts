@@ -35,6 +35,8 @@ export interface FoundationOptions {
   readonly contention: Contention;
   /** As in `Coordination`. */
   readonly isOpen: (namespace: string) => boolean;
+  /** What says the floor of fencing tokens. */
+  readonly floorSetting: string;
   /** As in `FencingFloorOptions`. */
   readonly onRegistered: FencingFloorOptions['onRegistered'];
   /** Timeout of the control session, ms. */
@@ -62,7 +64,7 @@ export function foundationOf(options: FoundationOptions): Foundation {
   const isAlone = config.ensembles === undefined;
   const floor = new FencingFloor({
     ...{ control, layout, zxids, logger },
-    above: config.fencingFloor,
+    ...{ above: config.fencingFloor, setting: options.floorSetting },
     onRegistered: isAlone ? (zk) => format.readMap(zk) : onRegistered,
   });
   const format: DataFormat = new DataFormat(control, layout, floor, isAlone);

@@ -26,6 +26,8 @@ export interface PreparationOptions extends Omit<Foundation, 'sessions'> {
 export class Preparation {
   readonly #options: PreparationOptions;
   #prepared = false;
+  /** Why it was refused, as last logged. */
+  #said: string | undefined;
 
   constructor(options: PreparationOptions) {
     this.#options = options;
@@ -52,7 +54,7 @@ export class Preparation {
 
   /** Creates what every request relies on, and reads what it needs to know, once the ensemble is reachable. */
   async #prepare(): Promise<void> {
-    const { context, format, keys, bounds, requestTimeoutMs, draining, logger, onPrepared } = this.#options;
+    const { context, format, keys, bounds, requestTimeoutMs, draining, onPrepared } = this.#options;
     const { control, layout } = context;
     try {
       const deadline = performance.now() + requestTimeoutMs;
@@ -69,9 +71,19 @@ export class Preparation {
     } catch (error) {
       if (draining.aborted) return;
       // The control session has logged already that no server is serving.
-      if (control.disconnectedSince === undefined)
-        logger.warn({ err: error }, 'connected to ZooKeeper, but preparing it failed; retrying');
+      if (control.disconnectedSince === undefined) this.#warn(error as Error);
       setTimeout(() => void this.#prepare(), SECOND).unref();
     }
+  }
+
+  /** What is waited for is no fault, and may last: it is said once, and again when it is something else. */
+  #warn(error: Error): void {
+    const { format, logger } = this.#options;
+    const { message } = error;
+    if (error !== format.refused)
+      logger.warn({ err: error }, 'connected to ZooKeeper, but preparing it failed; retrying');
+    else if (message !== this.#said)
+      logger.warn({ reason: message }, 'connected to ZooKeeper, but nothing is done there yet; retrying');
+    this.#said = error === format.refused ? message : undefined;
   }
 }

@@ -35,6 +35,8 @@ export interface ServedEnsembleOptions {
   /** As in `Coordination`; default: always. */
   readonly isOpen?: (namespace: string) => boolean;
   readonly onRegistered?: FoundationOptions['onRegistered'];
+  /** Default: as without further ensembles. */
+  readonly floorSetting?: string;
   /** Default: as in production. */
   readonly timing?: HousekeepingTiming | undefined;
   /** Timeout of the control session, ms. */
@@ -60,6 +62,7 @@ export class ServedEnsemble {
     this.metrics = metrics;
     this.foundation = foundationOf({
       ...{ config, ensemble, metrics, logger, clock, contention, isOpen, onRegistered },
+      floorSetting: options.floorSetting ?? 'POSTERN_FENCING_FLOOR',
       sessionTimeoutMs: options.sessionTimeoutMs ?? CONTROL_SESSION_TIMEOUT_MS,
     });
     const { context } = this.foundation;

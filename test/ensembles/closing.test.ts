@@ -174,14 +174,15 @@ test(
   { timeout: scaled(60_000) },
   async () => {
     await using two = await startTwo();
-    const path = two.file(1, {});
-    await using replica = await two.start(path);
+    await using replica = await two.start(two.file(1, {}));
     await untilInForce(replica, 1);
-    const settings = { POSTERN_FENCING_FLOOR: String(2 ** 43) };
+    const higher = two.file(1, {}, 'higher.json', two.west.connectString, 2 ** 43);
+    const settings = { POSTERN_FENCING_FLOOR: String(2 ** 43), POSTERN_ENSEMBLES: higher };
     const started = { zookeeper: two.east.connectString, root: two.root, becomesReady: false };
-    await using next = await spawnReplica({ ...started, settings: { ...settings, POSTERN_ENSEMBLES: path } });
+    await using next = await spawnReplica({ ...started, settings });
     await eventually('it listens', async () => (await next.call('GET', '/healthz')).status === 200);
-    await untilRefused(next, /it can be raised only when nobody counts with it/);
+    await untilRefused(next, /POSTERN_FENCING_FLOOR is .*: it can be raised only when nobody counts with it/);
+    await untilRefused(next, /^Ensemble "west": fencingFloor of "west" in the file of POSTERN_ENSEMBLES is /);
     await next.expect(503, 'GET', '/readyz');
     await replica.expect(200, 'GET', '/readyz');
   },

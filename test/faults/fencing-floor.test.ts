@@ -144,6 +144,15 @@ test('the floor is not raised beside a process that counts with it, nor while a 
     await eventually('it waits for the other process', async () =>
       (await refusal()).includes('other processes to stop'),
     );
+    // Which one, and once, however often it is tried.
+    const { floor } = gateway.ensembles[0]!.foundation;
+    for (let looks = 0; looks < 2; looks += 1) {
+      const { refused } = floor;
+      await eventually('it has looked again', () => floor.refused !== refused);
+    }
+    const waits = /^POSTERN_FENCING_FLOOR is .* waits for other processes to stop \(\S+:0\)\./;
+    const logged = runLog.lines().filter((line) => JSON.stringify(line).includes('other processes to stop'));
+    expect(logged).toMatchObject([{ level: 'warn', reason: expect.stringMatching(waits) as string }]);
     expect((await running.hold('next', lease)).fencingToken).toBeLessThan(before.fencingToken + EPOCH);
     await running[Symbol.asyncDispose]();
     await eventually('it waits for the lease', async () => (await refusal()).includes('the leases of before to end'));

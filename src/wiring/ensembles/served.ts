@@ -146,6 +146,7 @@ function membersOf(
       ...{ ...options, config, metrics, logger, backlog },
       isOpen: (namespace) => isOpen(name, namespace),
       onRegistered: (zk) => stored.readFirst(zk),
+      ...(entries.has(name) && { floorSetting: `fencingFloor of "${name}" in the file of POSTERN_ENSEMBLES` }),
     });
     const { control, layout } = ensemble.foundation.context;
     const onFault = (error: unknown): void =>
