@@ -34,6 +34,8 @@ const SETTLE_MS = 10 * SECOND;
 const RETRY_MS = SECOND;
 /** Of the namespaces that a map moves: each takes a few requests, one after the other. */
 const CHECKED_AT_ONCE = 32;
+/** A start, and a file that others have read already, refuse for less: nobody need look into that. */
+const REFUSED_FOR_MS = 5 * SECOND;
 /** The same reason is logged once in this time. */
 const SAID_AGAIN_MS = 10 * MINUTE;
 
@@ -73,6 +75,8 @@ export class Agreement {
   /** Why the file as it is now could not be read. */
   #unreadable: string | undefined;
   #refused: string | undefined;
+  /** Since when this file is, monotonic. */
+  #refusedAt = performance.now();
   #running: Promise<void> | undefined;
   #again = false;
   #timer: NodeJS.Timeout | undefined;
@@ -97,6 +101,7 @@ export class Agreement {
   propose(file: EnsemblesFile): void {
     this.#file = file;
     this.#unreadable = undefined;
+    this.#refusedAt = performance.now();
     this.look();
   }
 
@@ -356,7 +361,12 @@ export class Agreement {
   }
 
   #refuse(why: string | undefined): void {
-    if (why !== undefined) this.#say(`the file of ensembles is refused: ${why}`);
+    if (this.#refused === undefined) this.#refusedAt = performance.now();
+    if (why !== undefined) {
+      const message = `the file of ensembles is refused: ${why}`;
+      if (performance.now() - this.#refusedAt >= REFUSED_FOR_MS) this.#say(message);
+      else if (why !== this.#refused) this.#options.logger.info(message);
+    }
     this.#refused = why;
     this.#options.onRefused(why !== undefined);
   }
