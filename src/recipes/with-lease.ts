@@ -151,14 +151,16 @@ function endLater(
 
 /** @returns false when another attempt uses it */
 async function endUnused(
-  { control, leases }: Coordination,
+  { control, layout, leases }: Coordination,
   { lease, requestPath }: CallLease,
   releaseFirst: ReleaseFirst | undefined,
 ): Promise<boolean> {
   const deadline = performance.now() + END_MS;
   try {
-    // The lease's own node stays until its session is closed: by it an end that was not answered is repeated.
-    await control.until(deadline).remove(requestPath, 0);
+    await control.until(deadline).multi([
+      { type: 'delete', path: requestPath, version: 0 },
+      { type: 'delete', path: layout.lease(lease.namespace, lease.leaseId) },
+    ]);
   } catch (error) {
     if (isReason(error, 'BAD_VERSION')) return false;
     if (!isReason(error, 'NO_NODE')) throw error; // else an earlier try has done it, or the lease has ended

@@ -5,7 +5,6 @@ import type { Client, LeaseHandle, Reply } from '../support/http/client.js';
 import { spawnReplica, startPair, startReplica } from '../support/start-gateway.js';
 import { freshRoot, startZooKeeper } from '../support/start-zookeeper.js';
 import { scaled } from '../support/timing.js';
-import { NoReplyError } from '../../src/zookeeper/errors.js';
 
 const TTL_MS = 60_000;
 const requestId = 'boot-00000000000000000000';
@@ -226,26 +225,4 @@ test('no refusal waits for the end of the lease that it made, while ZooKeeper is
   zookeeper.proxy.resume();
   expect([204, 503]).toContain(status);
   expect(tookMs).toBeLessThan(scaled(3_500));
-});
-
-test('a lease is ended also when the first end of its session was lost on the way (C14)', async () => {
-  await using zookeeper = await startZooKeeper();
-  await using replica = await startReplica({ zookeeper: zookeeper.connectString });
-  await replica.expect(201, 'PUT', '/v1/queues/q', { body: { order: 'fifo' } });
-  const { sessions } = replica.gateway.context.leases;
-  const end = sessions.end.bind(sessions);
-  let isLost = false;
-  let isOver = false;
-  sessions.end = async (lease, deadline, requester, before) => {
-    await end(lease, deadline, requester, async (session) => {
-      await before?.(session);
-      if (isLost) return;
-      isLost = true;
-      throw new NoReplyError('the close', 'connection-lost', true);
-    });
-    isOver = true;
-  };
-  expect((await send(replica, claim)).status).toBe(204);
-  await eventually('it has been ended', () => isOver);
-  expect(await zookeeper.word('dump')).toMatch(/Session Sets.*\/\(1\)/); // the replica's own
 });
