@@ -28,7 +28,7 @@ import { reseal } from './reseal.js';
 const OPENED_MAX = 50_000;
 /** What to do about a token that lies in ZooKeeper and does not open. */
 const KEY_GONE =
-  'it was sealed under a key that this gateway does not have, or written over. Put the key that was dropped back, behind the others, until its client has sent a heartbeat.';
+  'it was sealed under a key that this gateway does not have, or written over. Put the key that was dropped back, behind the others.';
 /** A lease that has ended is not asked for again. */
 const OPENED_KEPT_MS = 5 * MINUTE;
 

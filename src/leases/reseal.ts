@@ -2,8 +2,8 @@
  * Seals anew what ZooKeeper has of a lease when its client comes with a token under an older key: the record, by which
  * an administrator ends the lease, and the request node, by which a repeated request finds it (protocol C14).
  *
- * The client is given a new token only after that. So once all clients have one, nothing needs the older key; and a
- * client that was not given one comes with the old token again, and this is repeated.
+ * The client is given a new token only after that. So once all clients have one from a replica with the new order of
+ * keys, nothing needs the older key; a client that was not given one comes with the old token, and this is repeated.
  *
  * It is one transaction, at the version of the record: the request node is made and deleted with the record, so it is
  * that of this lease. It raises the lease's fence as a side effect (`zookeeper/lease/fence.ts`), which may be raised at

@@ -157,7 +157,7 @@ export class Lease {
     } catch (error) {
       if (this.ended.aborted || this.endedBy(error)) return;
       this.#failures += 1;
-      if (error instanceof PosternError && error.problem !== undefined) this.#refusal = error.detail;
+      this.#refusal = error instanceof PosternError && error.problem !== undefined ? error.detail : undefined;
       this.#plan(Math.random() * Math.min(patienceMs, RETRY_MIN_MS * 2 ** this.#failures));
     }
   }

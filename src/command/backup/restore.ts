@@ -50,6 +50,8 @@ export class Restorer {
   #ids: Set<string> | undefined;
   /** The last queue that was not there: no import has brought its messages. */
   #newQueue: string | undefined;
+  /** The last queue, if it runs here and was paused: its messages were held back, and stay so. */
+  #running: string | undefined;
 
   constructor(postern: Postern, { overwrite, isDry }: { overwrite: boolean; isDry: boolean }, output: Output) {
     this.#postern = postern;
@@ -131,6 +133,12 @@ export class Restorer {
       this.#ids.add(message.id);
       missing.push(message);
     }
+    if (name === this.#running && missing.length > 0) {
+      this.tally.kept += missing.length;
+      this.tally.same += batch.length - missing.length;
+      const why = `queue ${name} runs, and was paused when it was exported: ${missing.length} messages are left out`;
+      return this.#output.tell('left out', `${why}; pause it, and run the import again`, { queue: name, line });
+    }
     if (this.#isDry) {
       this.tally.created += missing.length;
       this.tally.same += batch.length - missing.length;
@@ -178,10 +186,9 @@ export class Restorer {
   async #queue(item: Item): Promise<End> {
     const { name, config, paused } = item as Named & { config: Schemas['QueueConfig']; paused: boolean };
     const path = { name };
-    const read = await ifThere(this.#postern.request('GET /v1/queues/{name}', { path }));
-    // One that was to be paused, and is empty and runs, is what an import leaves that ends between making and pausing.
-    const isHalfMade = paused && read !== undefined && !read.paused && read.depth + read.delayed === 0;
-    const found = isHalfMade && isDeepStrictEqual(read.config, config) ? undefined : read;
+    const found = await ifThere(this.#postern.request('GET /v1/queues/{name}', { path }));
+    // As one that an import has made which was killed before it paused it.
+    this.#running = paused && found?.paused === false && !this.#overwrite ? name : undefined;
     if (found === undefined) this.#newQueue = name;
     const there = found && { config: found.config, paused: paused && found.paused };
     return this.#settle(there, { config, paused }, async () => {

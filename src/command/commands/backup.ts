@@ -38,7 +38,7 @@ Interrupted or refused, the command may be run again: it goes on, and brings no 
 back before and taken since come once more. What is in the queues is read before the first message is brought back: one that is moved from queue to queue \
 just then may be overlooked, and come twice. At the end it says what it did.
 
-A queue that was paused comes back paused; one that is there and runs differs then.
+A queue that was paused comes back paused; one that is there and runs differs then, and its messages are left out.
 
 With --dry-run it says the same as it would otherwise, as long as nobody else writes meanwhile. It does not know what the gateway would refuse, nor \
 which messages an import of the last day has brought back and others have taken since: they count as created, and it says of how many that is not sure.

@@ -116,6 +116,7 @@ it('reads no more of a body than any that means something has, where the contrac
     'pushMessages',
     'pushRawMessage',
     'putConfig',
+    'putPool',
     'restoreMessages',
     'writeConfig',
     'writeTerraformState',
