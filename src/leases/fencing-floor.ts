@@ -145,18 +145,15 @@ export class FencingFloor {
    */
   async told(deadline: number): Promise<Told[]> {
     const zk = this.#options.control.until(deadline);
-    const { layout } = this.#options;
     const path = this.#own?.path;
     if (path === undefined) return [{ session: '', what: '' }];
-    const processes = await zk.fresh(() => zk.children(path));
+    const { registered, others } = await zk.fresh(() => this.#processes(zk, path));
     const told = await Promise.all(
-      processes.map(async (session) => {
+      registered.map(async (session) => {
         const node = await zk.find(join(path, session));
         return node === undefined ? [] : [{ session, what: node.data.toString() }];
       }),
     );
-    // Releases from before there was a floor are known by their other node.
-    const others = (await zk.children(layout.replicas)).filter((session) => !processes.includes(session));
     return [...told.flat(), ...others.map((session) => ({ session, what: '' }))];
   }
 
@@ -264,15 +261,21 @@ export class FencingFloor {
     return false;
   }
 
+  /** By their control sessions: those below the floor at `path`, and those of releases from before there was one. */
+  async #processes(zk: BoundClient, path: string): Promise<{ registered: string[]; others: string[] }> {
+    const registered = await zk.children(path);
+    // These are known by their other node.
+    const others = (await zk.children(this.#options.layout.replicas)).filter((one) => !registered.includes(one));
+    return { registered, others };
+  }
+
   async #raise(zk: BoundClient, { index, path, node, floor, earlier }: FoundFloor): Promise<void> {
     const { layout, logger, above } = this.#options;
     const { version, czxid } = node.stat;
-    // Releases from before there was a floor are known by their other node.
-    const registered = await Promise.all([path, layout.replicas].map((parent) => zk.children(parent)));
-    const others = [...new Set(registered.flat())].map((session) => ({ session }));
-    this.#isWaiting = others.length > 0;
-    if (this.#isWaiting)
-      throw this.#waitsFor(floor, `other processes to stop (${await replicasOf(zk, layout, others)})`);
+    const { registered, others } = await this.#processes(zk, path);
+    const all = [...registered, ...others].map((session) => ({ session }));
+    this.#isWaiting = all.length > 0;
+    if (this.#isWaiting) throw this.#waitsFor(floor, `other processes to stop (${await replicasOf(zk, layout, all)})`);
     this.#waitsFor(floor, 'the namespaces to be looked through for leases'); // said where that takes long
     if (await this.#isAnyLeaseAlive(zk)) throw this.#waitsFor(floor, 'the leases of before to end');
     const raised: Floor = { floor: floorAbove(above), earlier: stepsOf({ floor, earlier }, czxid).slice(-EARLIER_MAX) };

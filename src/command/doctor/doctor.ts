@@ -74,7 +74,7 @@ async function isGateway(postern: Postern): Promise<{ said: Said; value: true }>
     return { said: { warning, advice }, value: true };
   } catch (error) {
     throw stepFailed(error, {
-      503: 'The gateway is there and cannot reach its ZooKeeper, or is about to stop: see its log.',
+      [UNAVAILABLE]: UNSERVED,
       404: 'Something other than a gateway answers there, or the address has an extra path.',
     });
   }
