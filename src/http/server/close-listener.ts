@@ -45,6 +45,8 @@ export async function closeListener(server: Server, withinMs: number): Promise<v
       clearTimeout(linger);
       clearTimeout(force);
       clearInterval(sweep);
+      // With nothing left to close, this ends Node's checks for slow requests, which would keep the server in memory.
+      server.close();
       resolve();
     });
   });
