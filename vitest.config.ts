@@ -1,26 +1,69 @@
 import { env } from 'node:process';
 import { defineConfig } from 'vitest/config';
+import { BaseSequencer, type TestSpecification } from 'vitest/node';
 import { timing } from './test/support/timing.js';
 
 /** A file for the results as JSON, beside what is printed. */
 const resultsFile = env['TEST_RESULTS'];
+/** Patterns of files that are left out, with commas between them: `--exclude` does not reach projects. */
+const leftOut = env['TEST_EXCLUDE']?.split(',') ?? [];
+
+const NO_TESTS = ['**/node_modules/**', 'test/browser/**', ...leftOut];
+
+/** What measures or floods its process, kills others, and what is drawn by chance for minutes. */
+const ALONE = [
+  'test/**/{faults,fuzz,histories,model,scale,scripts,upgrade}/**/*.test.ts',
+  'test/**/*-cost.test.ts',
+  'test/frame/{cost-of-checks,overload}.test.ts',
+];
+
+/** The long ones first, and those that share a process one after the other. */
+class AloneFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const sorted = await super.sort(files);
+    return [true, false].flatMap((alone) => sorted.filter(({ project }) => project.config.isolate === alone));
+  }
+}
+
+/** Of every test, whatever the run. */
+export const each = {
+  pool: 'forks',
+  // Each file may run servers of its own; more files at once than this turn deadlines into luck on a small machine.
+  maxWorkers: Number(env['TEST_WORKERS'] ?? 2),
+  testTimeout: timing.testMs,
+  hookTimeout: timing.processMs,
+  teardownTimeout: timing.processMs,
+  // A test that passes at the second try has found something.
+  retry: 0,
+  sequence: { hooks: 'stack' },
+} as const;
+
+/** Of a run, whatever its tests. */
+export const whole = {
+  globalSetup: ['test/support/global-setup.ts'],
+  reporters: resultsFile ? ['default', 'json'] : ['default'],
+  ...(resultsFile ? { outputFile: { json: resultsFile } } : {}),
+};
 
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts'],
-    exclude: ['**/node_modules/**', 'test/browser/**'],
-    globalSetup: ['test/support/global-setup.ts'],
-    // A process per file: sessions, timers and sockets of one file cannot reach into the next.
-    pool: 'forks',
-    // Each file may run servers of its own; more files at once than this turn deadlines into luck on a small machine.
-    maxWorkers: Number(env['TEST_WORKERS'] ?? 2),
-    testTimeout: timing.testMs,
-    hookTimeout: timing.processMs,
-    teardownTimeout: timing.processMs,
-    // A test that passes at the second try has found something.
-    retry: 0,
-    sequence: { hooks: 'stack' },
-    reporters: resultsFile ? ['default', 'json'] : ['default'],
-    ...(resultsFile ? { outputFile: { json: resultsFile } } : {}),
+    ...each,
+    ...whole,
+    sequence: { hooks: 'stack', sequencer: AloneFirst },
+    projects: [
+      // A process per file: sessions, timers and sockets of one file cannot reach into the next.
+      { test: { ...each, name: 'alone', include: ALONE, exclude: NO_TESTS } },
+      // To load the gateway anew for each file would be a third of what these cost; what a test leaves behind fails it.
+      {
+        test: {
+          ...each,
+          name: 'together',
+          include: ['test/**/*.test.ts'],
+          exclude: [...NO_TESTS, ...ALONE],
+          setupFiles: ['test/support/new-file.ts'],
+          isolate: false,
+        },
+      },
+    ],
   },
 });

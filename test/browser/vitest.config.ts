@@ -3,15 +3,14 @@
  * `/usr/bin/chromium`). `npm run browser` runs them.
  */
 import { fileURLToPath } from 'node:url';
-import { defineConfig, mergeConfig } from 'vitest/config';
-import config from '../../vitest.config.js';
-
-const { test } = mergeConfig(config, defineConfig({}));
+import { defineConfig } from 'vitest/config';
+import { each, whole } from '../../vitest.config.js';
 
 export default defineConfig({
   root: fileURLToPath(new URL('../..', import.meta.url)),
   test: {
-    ...test,
+    ...each,
+    ...whole,
     include: ['test/browser/**/*.test.ts', 'test/browser/*.browser.ts'],
     exclude: ['**/node_modules/**'],
   },

@@ -3,12 +3,10 @@
  * Python with pip. `npm run clients` runs them.
  */
 import { fileURLToPath } from 'node:url';
-import { defineConfig, mergeConfig } from 'vitest/config';
-import config from '../../vitest.config.js';
-
-const { test } = mergeConfig(config, defineConfig({}));
+import { defineConfig } from 'vitest/config';
+import { each, whole } from '../../vitest.config.js';
 
 export default defineConfig({
   root: fileURLToPath(new URL('../..', import.meta.url)),
-  test: { ...test, include: ['test/clients/*.clients.ts'] },
+  test: { ...each, ...whole, include: ['test/clients/*.clients.ts'] },
 });

@@ -3,16 +3,15 @@
  * Go. `npm run interop` runs them.
  */
 import { fileURLToPath } from 'node:url';
-import { defineConfig, mergeConfig } from 'vitest/config';
-import config from '../../vitest.config.js';
+import { defineConfig } from 'vitest/config';
+import { each, whole } from '../../vitest.config.js';
 import { LIBRARIES } from './libraries.js';
-
-const { test } = mergeConfig(config, defineConfig({}));
 
 export default defineConfig({
   root: fileURLToPath(new URL('../..', import.meta.url)),
   test: {
-    ...test,
+    ...each,
+    ...whole,
     include: ['test/interop/*.interop.ts'],
     globalSetup: ['test/interop/global-setup.ts'],
     // They wait for each other's sessions to expire more than they work.

@@ -21,7 +21,7 @@ const TOKEN = /"(?:lease|reservation)Token":"([^"]+)"/g;
 class RunLog {
   readonly #words = new Map<string, string>();
   #chunks: string[] = [];
-  readonly #warnings: string[] = [];
+  #warnings: string[] = [];
   /** Where a logger writes to. */
   readonly stream = new Writable({
     write: (chunk: Buffer, _encoding, done) => {
@@ -79,7 +79,14 @@ class RunLog {
   clear(): void {
     this.#chunks = [];
   }
+
+  /** For a new test file. */
+  begin(): void {
+    this.clear();
+    this.#words.clear();
+    this.#warnings = [];
+  }
 }
 
-/** One for each test file, which is a process of its own. */
+/** Of the test file that runs in this process now. */
 export const runLog = new RunLog();
