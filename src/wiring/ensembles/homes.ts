@@ -3,8 +3,8 @@ import { PosternError } from '../../errors.js';
 import type { Exchange } from '../../http/frame/exchange.js';
 import type { Asked, Home, Homes } from '../../http/routes/choice.js';
 import { isTransient } from '../../zookeeper/errors.js';
-import type { Member } from './agreement.js';
 import { DEFAULT_ENSEMBLE, type EnsembleMap, type Place } from './map.js';
+import type { Member } from './member.js';
 
 /** A member with its routes. */
 export interface HomeOptions extends Member, Home {}

@@ -17,9 +17,10 @@ import { version } from '../../version.js';
 import { Backlog } from '../../zookeeper/connection/backlog.js';
 import { BacklogLimit } from '../../zookeeper/connection/backlog-limit.js';
 import { ServedEnsemble, type ServedEnsembleOptions } from '../served-ensemble.js';
-import { Agreement, type Member } from './agreement.js';
+import { Agreement } from './agreement.js';
 import { EnsembleHomes } from './homes.js';
 import { DEFAULT_ENSEMBLE, parseFile, type EnsembleEntry, type EnsemblesFile } from './map.js';
+import type { Member } from './member.js';
 import { StoredMap } from './stored-map.js';
 
 /** What all ensembles of a process are made with; `metrics` are those of the process. */
