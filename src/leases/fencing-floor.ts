@@ -55,6 +55,7 @@ interface FoundFloor extends Floor {
 /** Of a process that counts with it. */
 interface Own {
   readonly path: string;
+  readonly floor: number;
   readonly data: Buffer;
   /** The process's node on its present control session. */
   registration: string;
@@ -103,6 +104,16 @@ export class FencingFloor {
   /** It has not begun, because other processes count with a lower floor than the one that it wants. */
   get isWaiting(): boolean {
     return this.#isWaiting;
+  }
+
+  /** Above it is every token that is given out now; 0 without a floor, and before this process is registered. */
+  get present(): number {
+    return this.#own?.floor ?? 0;
+  }
+
+  /** What raises it. */
+  get setting(): string {
+    return this.#options.setting;
   }
 
   /** The node that says that this process counts with the present floor. Whoever makes a lease checks it. */
@@ -202,7 +213,7 @@ export class FencingFloor {
   /** @returns false if it has been raised meanwhile */
   async #register(zk: BoundClient, { path, node, ...found }: FoundFloor): Promise<boolean> {
     const { control, zxids, logger, above } = this.#options;
-    const own: Own = { path, data: node.data, registration: '', told: '' };
+    const own: Own = { path, floor: found.floor, data: node.data, registration: '', told: '' };
     try {
       if (!(await this.#enter(zk, own))) return false;
     } catch (error) {

@@ -6,7 +6,7 @@ import type { Client } from '../support/http/client.js';
 import { spawnReplica } from '../support/start-gateway.js';
 import { scaled, timing } from '../support/timing.js';
 import { TestControl } from '../support/zookeeper/sessions.js';
-import { inNamespace, reasonsOf, startTwo, untilInForce, untilRefused } from './two.js';
+import { inNamespace, reasonsOf, startOnce, startTwo, untilInForce, untilRefused } from './two.js';
 
 const ORDERS = inNamespace('orders');
 const CLOSED = { orders: { ensemble: 'default', closed: true } };
@@ -93,7 +93,9 @@ test('a namespace does not come back to data that it has left', { timeout: scale
   await using two = await startTwo();
   // Fencing tokens there keep nothing from coming back.
   const settings = { POSTERN_FENCING_FLOOR: String(2 ** 42) };
-  await using replica = await two.start(two.file(1, { orders: 'west' }), { settings });
+  const path = two.file(1, { orders: 'west' });
+  await startOnce(two, path);
+  await using replica = await two.start(path, { settings });
   await untilInForce(replica, 1);
   const { control, layout } = replica.gateway.ensembles[0]!.foundation.context;
   const zk = control.until(performance.now() + timing.processMs);

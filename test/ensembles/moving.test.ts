@@ -9,7 +9,7 @@ import { startReplica, type Replica } from '../support/start-gateway.js';
 import { freshRoot, sharedZooKeeper, startZooKeeper } from '../support/start-zookeeper.js';
 import { scaled, timing } from '../support/timing.js';
 import { startTcpProxy } from '../support/zookeeper/tcp-proxy.js';
-import { inNamespace, reasonsOf, startTwo, untilInForce, untilRefused, type Two } from './two.js';
+import { inNamespace, reasonsOf, startOnce, startTwo, untilInForce, untilRefused, type Two } from './two.js';
 
 let two: Two;
 
@@ -201,7 +201,9 @@ test(
     try {
       // Fencing tokens there keep nothing from moving back.
       const settings = { POSTERN_FENCING_FLOOR: String(2 ** 42) };
-      await using replica = await own.start(own.file(1, { orders: 'west' }), { settings });
+      const path = own.file(1, { orders: 'west' });
+      await startOnce(own, path);
+      await using replica = await own.start(path, { settings });
       await untilInForce(replica, 1);
       await replica.expect(201, 'PUT', '/v1/config/app', { body: 1, ...inNamespace('orders') });
       own.file(2, { orders: { ensemble: 'west', closed: true } });
@@ -229,18 +231,18 @@ test('a map that moves hundreds of namespaces is checked in time, however far aw
   await using proxy = await startTcpProxy({ port: Number(sharedZooKeeper().split(':')[1]) });
   const west = sharedZooKeeper() + freshRoot();
   const names = Array.from({ length: 600 }, (_, i) => `n${String(i).padStart(3, '0')}`);
-  const path = two.file(1, {}, 'many.json', west);
+  const path = two.file(1, {}, 'many.json', west, 0);
   await using replica = await two.start(path, { zookeeper: proxy.connectString, root: freshRoot() });
   await untilInForce(replica, 1);
   proxy.delay('fromZooKeeper', 20);
-  two.file(2, Object.fromEntries(names.map((name) => [name, 'west'])), 'many.json', west);
+  two.file(2, Object.fromEntries(names.map((name) => [name, 'west'])), 'many.json', west, 0);
   await untilInForce(replica, 2);
   proxy.heal();
 
   // Of several that do not move, the first is told.
   for (const name of ['n555', 'n550', 'n590'])
     await replica.expect(201, 'PUT', '/v1/config/app', { body: 1, ...inNamespace(name) });
-  two.file(3, {}, 'many.json', west);
+  two.file(3, {}, 'many.json', west, 0);
   await untilRefused(replica, /"n550" does not move to "default": it is in use and not closed/);
 });
 

@@ -56,6 +56,12 @@ export async function startTwo(): Promise<Two> {
   return new Two(east, west);
 }
 
+/** Puts the file in force, and stops: for what would not come into force later. */
+export async function startOnce(two: Two, path: string): Promise<void> {
+  await using replica = await two.start(path);
+  await untilInForce(replica, 1);
+}
+
 export async function reasonsOf(replica: Client): Promise<string[]> {
   const { body } = await replica.call('GET', '/readyz');
   return body.reasons;

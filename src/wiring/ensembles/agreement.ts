@@ -19,6 +19,7 @@
  * for more than reading.
  */
 import { randomBytes } from 'node:crypto';
+import { PosternError } from '../../errors.js';
 import type { Logger } from '../../log.js';
 import { createSeldom } from '../../seldom.js';
 import { MINUTE, SECOND } from '../../time.js';
@@ -151,11 +152,13 @@ export class Agreement {
     return isDone;
   }
 
-  /** As `#adopt`; what does not answer in time refuses the file as well. */
+  /** As `#adopt`; what does not answer in time, or fits into no transaction, refuses the file as well. */
   async #adoptInTime(map: EnsembleMap): Promise<string | undefined> {
     try {
       return await this.#adopt(map, performance.now() + SETTLE_MS);
     } catch (error) {
+      if (error instanceof PosternError && error.code === 'too-large')
+        return `It moves too many namespaces at once (${error.message}): name some of them in a later version.`;
       if (!(error instanceof NoReplyError)) throw error;
       return `It could not be checked within ${SETTLE_MS / SECOND} s; this is tried again.`;
     }
@@ -173,11 +176,11 @@ export class Agreement {
           ? undefined
           : `The file has the version ${map.version}, and another file of that version is in force: give the file a higher one.`;
       const checks = await this.#home.ensemble.foundation.floor.unlessOthersCome(deadline);
-      const why = await this.#moving.objection(before, map, deadline);
-      if (why !== undefined) return why;
+      const stillUnused = await this.#moving.check(before, map, deadline);
+      if (typeof stillUnused === 'string') return stillUnused;
       // What was checked may have been read again meanwhile.
       if (stored.map.version !== before.version) continue;
-      if (await stored.replace(map, deadline, checks)) {
+      if (await stored.replace(map, deadline, [...checks, ...stillUnused])) {
         this.#options.logger.info({ version: map.version, namespaces: map.named.length }, 'map of namespaces in force');
         return undefined;
       }
