@@ -6,7 +6,8 @@ import { maxConnectionsOf } from '../../src/http/server/max-connections.js';
 import { eventually } from '../support/eventually.js';
 import type { Replica } from '../support/start-gateway.js';
 import { scaled, timing } from '../support/timing.js';
-import { inNamespace, reasonsOf, startTwo, untilInForce, type Two } from './two.js';
+import { startTcpProxy } from '../support/zookeeper/tcp-proxy.js';
+import { inNamespace, reasonsOf, startTwo, untilInForce, untilRefused, type Two } from './two.js';
 
 let two: Two;
 let replica: Replica;
@@ -112,6 +113,14 @@ test('the operations whose namespace no lease decides are those of the contract'
 });
 
 describe('with one ensemble away', { timeout: scaled(60_000) }, () => {
+  test('a start without the answer of `default` says nothing of the others', async () => {
+    await using proxy = await startTcpProxy({ port: Number(two.east.connectString.split(':')[1]) });
+    proxy.suspend();
+    const path = two.file(1, { orders: 'west' });
+    await using late = await two.start(path, { zookeeper: proxy.connectString, registers: false });
+    await untilRefused(late, /^Ensemble "west": its map of namespaces, or that of "default", has not been read yet/);
+  });
+
   test('the other serves, readiness tells, and its namespaces fail as with ZooKeeper away', async () => {
     const here = await createLease('billing');
     const there = await createLease('orders');

@@ -89,7 +89,7 @@ export class Moving {
     const told = await askTold(loses);
     const unaware = told.filter(({ what }) => what === '');
     if (unaware.length > 0)
-      return `${unaware.length} of ${told.length} processes that serve "${from.ensemble}" know of no map (${await replicasOf(zk, layout, unaware)}): give them POSTERN_ENSEMBLES, or stop them.`;
+      return `${unaware.length} of ${told.length} processes that serve "${from.ensemble}" know of no map, or have not told yet (${await replicasOf(zk, layout, unaware)}): give them POSTERN_ENSEMBLES, or stop them.`;
     // Nobody has used it yet: there is nothing to move.
     if ((await zk.fresh(() => zk.exists(layout.namespace(namespace)))) === undefined) {
       onUnused();

@@ -195,8 +195,9 @@ function readinessOf(all: readonly Member[], agreement: Agreement, leaving: Abor
 function whyNot({ ensemble, stored }: Member): readonly string[] {
   const { ready, reasons } = ensemble.readiness;
   if (!ready) return reasons;
-  if (stored.refused !== undefined) return [stored.refused];
-  return stored.isKnown ? [] : ['its map of namespaces has not been read yet.'];
+  // What is refused is judged by the map of `default`.
+  if (!stored.isKnown) return [`its map of namespaces, or that of "${DEFAULT_ENSEMBLE}", has not been read yet.`];
+  return stored.refused === undefined ? [] : [stored.refused];
 }
 
 function tellOf(all: readonly Member[], agreement: Agreement, { metrics }: ServedOptions): void {
