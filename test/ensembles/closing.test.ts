@@ -79,7 +79,9 @@ test(
     const { leaseToken } = holder;
     await using stream = await EventReader.open(replica.url, '/v1/leases/self/events', { leaseToken });
     two.file(2, CLOSED);
-    expect((await waiting).body).toMatchObject({ code: 'outcome-unknown', namespace: 'orders', status: 503 });
+    const withdrawn = (await waiting).body;
+    expect(withdrawn).toMatchObject({ code: 'outcome-unknown', namespace: 'orders', status: 503 });
+    expect(withdrawn.detail).toMatch(/^The namespace "orders" was closed, .* it may have been done\.$/);
     await eventually('the stream ends', async () => stream.ended);
     const problem = stream.seen.at(-1);
     expect(problem).toMatchObject({ event: 'problem', data: { status: 503, namespace: 'orders' } });

@@ -47,8 +47,7 @@ export class EnsembleHomes implements Homes {
     const one: UnderWay = {
       ...{ namespace, isRead, home },
       withdraw(why) {
-        const { message, members } = why;
-        const refusal = isRead ? why : new PosternError('outcome-unknown', message, { members });
+        const refusal = isRead ? why : perhapsDone(namespace);
         exchange.withdraw(refusal);
         withdraw(refusal);
       },
@@ -187,3 +186,9 @@ function notServed(namespace: string, why: string): PosternError {
     members: { namespace },
   });
 }
+/** Whatever the reason, the write may have been done before. */
+function perhapsDone(namespace: string): PosternError {
+  const sentence = `The namespace "${namespace}" was closed, or ceased to be served here, while this was under way: it may have been done.`;
+  return new PosternError('outcome-unknown', sentence, { members: { namespace } });
+}
+
