@@ -159,6 +159,37 @@ test(
 );
 
 test(
+  'a `default` that was set back does nothing where a newer file says that it lies on an ensemble that is away',
+  { timeout: scaled(90_000) },
+  async () => {
+    await using two = await startTwo();
+    await using control = await TestControl.open(two.east.connectString);
+    const path = two.file(1, {});
+    const map = `${two.root}/ensembles`;
+    let old: Buffer;
+    {
+      await using replica = await two.start(path);
+      await untilInForce(replica, 1);
+      old = (await control.getData(map)).data;
+      two.file(2, { orders: 'west' });
+      await untilInForce(replica, 2);
+      await replica.expect(201, 'PUT', '/v1/config/app', { body: 1, ...ORDERS });
+    }
+    await two.west.kill();
+    await control.setData(map, old);
+    await using replica = await two.start(path);
+    expect(await replica.expect(503, 'PUT', '/v1/config/app', { body: 2, ...ORDERS })).toMatchObject({
+      code: 'zookeeper-unavailable',
+      outcome: 'not-applied',
+    });
+    await replica.expect(201, 'PUT', '/v1/config/app', { body: 1, ...inNamespace('billing') });
+    await two.west.restart();
+    await untilInForce(replica, 2);
+    expect((await replica.call('GET', '/v1/config/app', ORDERS)).body).toBe(1);
+  },
+);
+
+test(
   'a name that stands for `default` by a wrong address is bound to nothing',
   { timeout: scaled(60_000) },
   async () => {

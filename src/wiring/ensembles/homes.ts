@@ -5,6 +5,7 @@ import type { Asked, Home, Homes } from '../../http/routes/choice.js';
 import { isTransient } from '../../zookeeper/errors.js';
 import { DEFAULT_ENSEMBLE, type EnsembleMap, type Place } from './map.js';
 import type { Member } from './member.js';
+import type { StoredMap } from './stored-map.js';
 
 /** A member with its routes. */
 export interface HomeOptions extends Member, Home {}
@@ -136,27 +137,32 @@ export class EnsembleHomes implements Homes {
   }
 
   /**
-   * As the newest map says of which this replica knows. An ensemble that `default` does not know may have a newer one:
-   * if `default` was made anew, what the file puts there is not taken for its own.
+   * As the newest map says of which this replica knows. An ensemble whose map it has not read may have a newer one if
+   * `default` does not know that ensemble, or if the file is newer than all that is known: `default` may have been made
+   * anew, or set back, and what the file puts there is not taken for its own.
    */
   #placeOf(namespace: string): Place {
     let newest: EnsembleMap | undefined;
     for (const { stored } of this.#homes.values())
-      if (
-        stored.isKnown &&
-        stored.refused === undefined &&
-        (newest === undefined || stored.map.version > newest.version)
-      )
-        newest = stored.map;
-    const proposed = this.#proposed().placeOf(namespace);
-    const place = newest?.placeOf(namespace) ?? proposed;
+      if (isTrusted(stored) && (newest === undefined || stored.map.version > newest.version)) newest = stored.map;
+    const file = this.#proposed();
+    const proposed = file.placeOf(namespace);
+    if (newest === undefined) return proposed;
+    const place = newest.placeOf(namespace);
+    const other = this.#homes.get(proposed.ensemble)?.stored;
     const isDoubtful =
       place.ensemble === DEFAULT_ENSEMBLE &&
       proposed.ensemble !== DEFAULT_ENSEMBLE &&
-      this.#homes.has(proposed.ensemble) &&
-      this.#homes.get(DEFAULT_ENSEMBLE)?.stored.idOf(proposed.ensemble) === undefined;
+      other !== undefined &&
+      (this.#homes.get(DEFAULT_ENSEMBLE)?.stored.idOf(proposed.ensemble) === undefined ||
+        (file.version > newest.version && !isTrusted(other)));
     return isDoubtful ? proposed : place;
   }
+}
+
+/** Whether it has been read, and is that of the ensemble of its name. */
+function isTrusted({ isKnown, refused }: StoredMap): boolean {
+  return isKnown && refused === undefined;
 }
 
 /**
@@ -181,14 +187,14 @@ function firstKnown<T>(asked: readonly Promise<T | undefined>[]): Promise<T | un
   });
 }
 
-function notServed(namespace: string, why: string): PosternError {
-  return new PosternError('zookeeper-unavailable', `Nothing was done in the namespace "${namespace}": ${why}`, {
-    members: { namespace },
-  });
-}
 /** Whatever the reason, the write may have been done before. */
 function perhapsDone(namespace: string): PosternError {
   const sentence = `The namespace "${namespace}" was closed, or ceased to be served here, while this was under way: it may have been done.`;
   return new PosternError('outcome-unknown', sentence, { members: { namespace } });
 }
 
+function notServed(namespace: string, why: string): PosternError {
+  return new PosternError('zookeeper-unavailable', `Nothing was done in the namespace "${namespace}": ${why}`, {
+    members: { namespace },
+  });
+}
