@@ -23,6 +23,12 @@ export interface ReservationClaim {
   fencingToken: number;
 }
 
+/** `stale`: under a key that no longer seals, so the client should get a new token. */
+export interface OpenedReservation {
+  claim: ReservationClaim;
+  stale: boolean;
+}
+
 export class ReservationTokens {
   readonly #keys: LeaseKeys;
 
@@ -41,19 +47,19 @@ export class ReservationTokens {
    * @param caller must be the principal to which the token was given
    * @throws PosternError `invalid-reservation-token`; NoReplyError as `seal`
    */
-  async open(token: string, caller: string, deadline: number): Promise<ReservationClaim> {
-    const claim = await this.#open(token, deadline);
-    if (claim === undefined)
+  async open(token: string, caller: string, deadline: number): Promise<OpenedReservation> {
+    const opened = await this.#open(token, deadline);
+    if (opened === undefined)
       throw new PosternError(
         'invalid-reservation-token',
         'The reservation token does not open: it was cut, changed, or sealed under a key that this gateway does not have.',
       );
-    if (claim.principal !== caller)
+    if (opened.claim.principal !== caller)
       throw new PosternError('invalid-reservation-token', 'The reservation token was issued to another principal.');
-    return claim;
+    return opened;
   }
 
-  async #open(token: string, deadline: number): Promise<ReservationClaim | undefined> {
+  async #open(token: string, deadline: number): Promise<OpenedReservation | undefined> {
     if (!token.startsWith(RESERVATION_TOKEN_PREFIX) || token.length > RESERVATION_TOKEN_MAX) return undefined;
     const text = token.slice(RESERVATION_TOKEN_PREFIX.length);
     const bytes = Buffer.from(text, 'base64url');
@@ -68,6 +74,6 @@ export class ReservationTokens {
       string,
       number,
     ];
-    return { namespace, name, principal, id, fencingToken };
+    return { claim: { namespace, name, principal, id, fencingToken }, stale: opened.stale };
   }
 }

@@ -36,8 +36,12 @@ export class Lock extends Acquirable<LockOptions> {
     return reserveIn(this.context, this.name, options);
   }
 
-  /** It then stands for at least `forMs` from now. @throws PosternError `not-holder` if it has ended */
-  async extendReservation(reservationToken: string, forMs: number): Promise<Schemas['Reservation']> {
+  /**
+   * It then stands for at least `forMs` from now. An answer with a `reservationToken` replaces the one that was given.
+   *
+   * @throws PosternError `not-holder` if it has ended
+   */
+  async extendReservation(reservationToken: string, forMs: number): Promise<Schemas['ExtendedReservation']> {
     const parts = { path: { name: this.name }, body: { reservationToken, forMs } };
     return (await this.context.gateways.call('POST /v1/locks/{name}/reservation/extend', parts)).body;
   }

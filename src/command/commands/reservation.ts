@@ -29,7 +29,8 @@ an administrator ("postern break", "postern revoke").`,
 export const extend = command({
   name: 'reservation extend',
   summary: 'Extend a reservation',
-  description: 'The lock stays reserved for at least as long as --for says, from now on. It is never shortened.',
+  description: `The lock stays reserved for at least as long as --for says, from now on. It is never shortened. After a change of the \
+gateway's keys the file of the token is given a new one.`,
   arguments: [LOCK],
   options: { for: duration('For how long, from now. It must be given.'), ...TOKEN },
   examples: ['postern reservation extend staging --for 1h --token-file token'],

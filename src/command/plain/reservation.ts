@@ -1,4 +1,5 @@
 /** `postern reserve`, `reservation extend`, `reservation release`. */
+import { lstatSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { PosternError } from '../../client/index.js';
 import type { GivenFor } from '../arguments/command.js';
@@ -7,6 +8,8 @@ import type * as descriptions from '../commands/reservation.js';
 import { environment } from '../environment.js';
 import { EXIT, Failure, UsageError } from '../exit.js';
 import { firstLine } from '../gateway.js';
+import type { Output } from '../output.js';
+import { replaceFile } from '../sidecar/files.js';
 import { withClient } from './client.js';
 
 const VARIABLE = 'POSTERN_RESERVATION_TOKEN';
@@ -29,6 +32,8 @@ export async function extend(given: GivenFor<typeof descriptions.extend>): Promi
   const [forMs, token] = [lengthOf(given.values), tokenOf(given.values)];
   const extended = await withClient(given, (postern) => postern.lock(name).extendReservation(token, forMs));
   given.output.result(extended, () => `reserved until ${extended.reservedUntil}`);
+  if (extended.reservationToken !== undefined)
+    replaceToken(given.values['token-file'], extended.reservationToken, given.output);
   return EXIT.ok;
 }
 
@@ -58,4 +63,20 @@ function tokenOf({ 'token-file': path }: { 'token-file': string | undefined }): 
   if (token === undefined || token === '')
     throw new UsageError(`--token-file or ${VARIABLE} must say the token that "postern reserve" printed`);
   return token;
+}
+
+/** The keys of the gateway change, and the old token opens only as long as the old key is there. */
+function replaceToken(path: string | undefined, token: string, output: Output): void {
+  try {
+    if (path !== undefined && lstatSync(path).isFile()) {
+      replaceFile(path, Buffer.from(`${token}\n`));
+      return;
+    }
+  } catch {
+    // The reservation is extended all the same.
+  }
+  output.tell(
+    'token-replaced',
+    'the gateway is changing its keys, after which this token does not open: extend with --json, and keep the reservationToken',
+  );
 }

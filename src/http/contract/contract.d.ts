@@ -595,7 +595,8 @@ export interface paths {
         /**
          * Extend a reservation
          * @description The reservation then stands for at least `forMs` from now; it is never shortened, so the request can be repeated.
-         *     Scope: `use` on locks.
+         *     After a change of the keys that seal tokens the answer has a new `reservationToken`, which replaces the one you
+         *     have. Scope: `use` on locks.
          */
         post: operations["extendReservation"];
         delete?: never;
@@ -5740,6 +5741,10 @@ export interface components {
             items: components["schemas"]["Reservation"][];
             nextPageToken?: string;
         };
+        ExtendedReservation: components["schemas"]["Reservation"] & {
+            /** @description The token sealed anew after a change of keys; it replaces the one you have. */
+            reservationToken?: components["schemas"]["ReservationToken"];
+        };
         ExtendReservationRequest: {
             reservationToken: components["schemas"]["ReservationToken"];
             forMs: components["schemas"]["ReservedFor"];
@@ -8338,7 +8343,7 @@ export interface operations {
                      *       "fencingToken": 4294967312
                      *     }
                      */
-                    "application/json": components["schemas"]["Reservation"];
+                    "application/json": components["schemas"]["ExtendedReservation"];
                 };
             };
             400: components["responses"]["BadRequest"];

@@ -1,7 +1,7 @@
 /** `/v1/reservations` and what reserves a lock, in the words of the contract. */
 import { randomUUID } from 'node:crypto';
 import { InvalidError, PosternError } from '../../../errors.js';
-import type { ReservationClaim } from '../../../leases/reservation-token.js';
+import type { OpenedReservation } from '../../../leases/reservation-token.js';
 import type { Coordination } from '../../../recipes/coordination.js';
 import type { NotGranted } from '../../../recipes/line/acquire.js';
 import type { ReservationBounds } from '../../../recipes/reservation/bounds.js';
@@ -95,14 +95,19 @@ async function extendReservation(
 ): Promise<Answer> {
   const { reservationToken, forMs } = exchange.body as Schemas['ExtendReservationRequest'];
   checkLength(forMs, bounds);
-  const claim = await claimOf(context, exchange, reservationToken);
+  const { claim, stale } = await openedOf(context, exchange, reservationToken);
   const extended = await extend(context, claim, forMs, exchange);
-  return { status: 200, body: describe(extended) };
+  const body: Schemas['ExtendedReservation'] = {
+    ...describe(extended),
+    ...(stale && { reservationToken: await context.reservationTokens.seal(claim, exchange.deadline) }),
+  };
+  return { status: 200, body };
 }
 
 async function releaseReservation(context: Coordination, exchange: Exchange): Promise<Answer> {
   const { reservationToken } = exchange.body as Schemas['ReleaseReservationRequest'];
-  await release(context, await claimOf(context, exchange, reservationToken), exchange);
+  const { claim } = await openedOf(context, exchange, reservationToken);
+  await release(context, claim, exchange);
   return { status: 204 };
 }
 
@@ -118,11 +123,12 @@ async function list(context: Coordination, exchange: Exchange): Promise<Answer> 
 }
 
 /** The token, opened, once the caller's right to this lock is checked. */
-async function claimOf(context: Coordination, exchange: Exchange, token: string): Promise<ReservationClaim> {
+async function openedOf(context: Coordination, exchange: Exchange, token: string): Promise<OpenedReservation> {
   const namespace = namedNamespaceOf(exchange, 'use');
-  const claim = await context.reservationTokens.open(token, exchange.principal.id, exchange.deadline);
+  const opened = await context.reservationTokens.open(token, exchange.principal.id, exchange.deadline);
+  const { claim } = opened;
   const name = exchange.params['name'] as string;
-  if (claim.namespace === namespace && claim.name === name) return claim;
+  if (claim.namespace === namespace && claim.name === name) return opened;
   throw new PosternError(
     'invalid-reservation-token',
     `The reservation token belongs to lock "${claim.name}" in namespace "${claim.namespace}", not to "${name}" in "${namespace}".`,

@@ -1,10 +1,12 @@
 /** Reservations as callers see them, over two replicas (protocol C56, C57, C58). */
+import { randomBytes } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { eventually, throughout } from '../../../support/eventually.js';
 import { makeApiKeys } from '../../../support/http/api-keys.js';
 import { EventReader } from '../../../support/http/event-stream.js';
 import { Witness } from '../../../support/scene.js';
-import { startPair } from '../../../support/start-gateway.js';
+import { startPair, startReplica } from '../../../support/start-gateway.js';
+import { freshRoot } from '../../../support/start-zookeeper.js';
 import { scaled } from '../../../support/timing.js';
 import {
   CLOCK_MS,
@@ -197,6 +199,32 @@ describe('a client that goes away', () => {
     });
     expect((await witness.line('busy')).length).toBe(1);
   });
+});
+
+test('a change of keys: an extension and a repeated request hand out the token sealed anew (C58)', async () => {
+  const [one, two] = [randomBytes(32).toString('base64'), randomBytes(32).toString('base64')];
+  const root = freshRoot();
+  const start = (keys: string): ReturnType<typeof startReplica> =>
+    startReplica({ root, settings: { POSTERN_LEASE_KEYS: keys } });
+  await using before = await start(`${one},${two}`);
+  await using after = await start(`${two},${one}`);
+  await using end = await start(two);
+  const requestId = newRequestId();
+  const held = await reserved(before, 'kept', { requestId });
+  expect((await extendBy(before, 'kept', held, LONG_MS)).body).not.toHaveProperty('reservationToken');
+  expect((await extendBy(end, 'kept', held, LONG_MS)).body).toMatchObject({ code: 'invalid-reservation-token' });
+
+  const extended = (await extendBy(after, 'kept', held, LONG_MS)).body as unknown as Reserved;
+  expect(extended).toMatchObject({ holdId: held.holdId, reservationToken: expect.stringMatching(/^rt1/) as string });
+  const again = await reserved(after, 'kept', { requestId });
+  for (const renewed of [extended, again]) {
+    const { status, body } = await extendBy(end, 'kept', renewed, LONG_MS);
+    expect(status).toBe(200);
+    expect(body).toMatchObject({ fencingToken: held.fencingToken });
+    expect(body).not.toHaveProperty('reservationToken');
+  }
+  expect((await extendBy(before, 'kept', held, LONG_MS)).status).toBe(200); // as long as its key is in the ring
+  expect((await giveBack(end, 'kept', extended)).status).toBe(204);
 });
 
 describe('what is refused', () => {
