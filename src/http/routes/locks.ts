@@ -7,6 +7,7 @@ import type { Granted, NotGranted } from '../../recipes/line/acquire.js';
 import { orUnknown } from '../../recipes/behind-write.js';
 import type { Coordination } from '../../recipes/coordination.js';
 import type { ContenderView } from '../../recipes/line/describe.js';
+import { packed } from '../../recipes/line/join/packed.js';
 import { acquireLine, acquireLineWithLease, releaseLine, type AcquireLine } from '../../recipes/line/request.js';
 import type { ReleaseRequest } from '../../recipes/line/release.js';
 import { releaseLock } from '../../recipes/lock/lock.js';
@@ -116,6 +117,8 @@ class LineRoutes {
       count?: number;
     };
     const waitMs = body.waitMs ?? 0;
+    const data = packed(body.data);
+    delete body.data; // else the exchange would keep it
     if (body.mode === 'read' && body.downgradable === true)
       throw new InvalidError('downgradable', true, 'true only with mode write');
     const request: AcquireLine = {
@@ -127,7 +130,7 @@ class LineRoutes {
       requestId: requestIdOf(exchange, body),
       waitMs,
       keepPlace: body.keepPlace ?? false,
-      data: body.data,
+      data,
       lockDelayMs: body.lockDelayMs,
       downgradable: body.mode === 'write' && body.downgradable === true,
       receivedAt: exchange.receivedAt,
