@@ -42,11 +42,13 @@ export async function readOfMany<T>(
   keep: (node: ReadNode, index: number) => T,
   nodeBytes = NODE_BYTES,
 ): Promise<(T | undefined)[]> {
-  const atOnce = Math.floor(BATCH_BYTES / nodeBytes);
-  const read = (from: number): Promise<(T | undefined)[]> =>
-    readBatch(zk, paths.slice(from, from + atOnce), (node, i) => keep(node, from + i));
-  const starts = startsOf(paths, atOnce);
-  const batches = await Promise.all(starts.map((from) => budget.spend(BATCH_BYTES, zk.deadline, () => read(from))));
+  const atOnce = Math.max(1, Math.floor(BATCH_BYTES / nodeBytes));
+  const read = (from: number): Promise<(T | undefined)[]> => {
+    const batch = paths.slice(from, from + atOnce);
+    const reading = (): Promise<(T | undefined)[]> => readBatch(zk, batch, (node, i) => keep(node, from + i));
+    return budget.spend(batch.length * nodeBytes, zk.deadline, reading);
+  };
+  const batches = await Promise.all(startsOf(paths, atOnce).map(read));
   return batches.flat();
 }
 

@@ -4,7 +4,7 @@ import { PosternError } from '../../errors.js';
 import { heartbeatMs, type Caller, type OpenedLease } from '../../leases/leases.js';
 import type { Coordination } from '../../recipes/coordination.js';
 import type { LossReason } from '../../recipes/lease-view/events.js';
-import type { OwnHold } from '../../recipes/lease-view/holds.js';
+import type { OwnHold } from '../../recipes/lease-view/own-hold.js';
 import { lossOf, readNotices, type Notice } from '../../recipes/line/revocation/record.js';
 import { instant, within } from '../../time.js';
 import type { components } from '../contract/contract.js';

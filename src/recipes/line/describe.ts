@@ -10,6 +10,9 @@ import {
   type ReservedPlace,
 } from './contender.js';
 
+/** The most that a node of ours has: the `data` of a candidate, 4 KiB, is in it twice. */
+export const CONTENDER_BYTES = 10 * 1024;
+
 export interface ContenderView {
   state: 'waiting' | 'granted';
   mode: Mode;

@@ -24,6 +24,9 @@ import type { Layout } from '../../leases/layout.js';
 import { expectKnown, type KnownFields } from '../known-record.js';
 import type { NodeData } from '../../zookeeper/operations.js';
 
+/** Below the MiB that a node may have. */
+export const DEFINITION_BYTES_MAX = 768 * 1024;
+
 /** One name in one namespace. */
 export interface PoolRef {
   readonly namespace: string;

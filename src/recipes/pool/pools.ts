@@ -12,7 +12,7 @@ import { randomId } from '../../random.js';
 import type { Awaited } from '../../time.js';
 import type { BoundClient } from '../../zookeeper/bound.js';
 import { isReason } from '../../zookeeper/errors.js';
-import { readOfMany } from '../../zookeeper/read-nodes.js';
+import { readOfMany, type ReadNode } from '../../zookeeper/read-nodes.js';
 import { AGAIN } from '../../zookeeper/retrying.js';
 import type { MultiOperation, NodeData } from '../../zookeeper/operations.js';
 import type { Coordination } from '../coordination.js';
@@ -20,13 +20,21 @@ import { NameBounds } from '../name-bounds.js';
 import { AFTER_TURN, inTurn, type NameTurn } from '../name-turn.js';
 import { paced } from '../observing/looks.js';
 import { Observers, type LookAt } from '../observing/observers.js';
-import { decodePool, encodePool, membersOf, parsePool, poolRef, type PoolConfig, type PoolRef } from './pool.js';
+import {
+  decodePool,
+  DEFINITION_BYTES_MAX,
+  encodePool,
+  membersOf,
+  parsePool,
+  poolRef,
+  type Pool,
+  type PoolConfig,
+  type PoolRef,
+} from './pool.js';
 import { readPool, viewOf, withoutMembers, type PoolView } from './state.js';
 
 export type PoolObservers = Observers<PoolRef, PoolView>;
 
-/** Below the MiB that a node may have. */
-const DEFINITION_BYTES_MAX = 768 * 1024;
 const ID_BYTES = 8;
 /** A busy pool changes more often than anybody wants to be told. */
 const PACE_MS = 100;
@@ -138,7 +146,8 @@ export class Pools {
     const items: { name: string; total: number; quarantineMs: number }[] = [];
     for (const [i, path] of paths.entries()) {
       // One by one: each may have nearly as many bytes as an answer may have.
-      const [pool] = await readOfMany(zk, control.largeReads, [path], (node) => parsePool(shown[i] as string, node));
+      const parse = (node: ReadNode): Pool | undefined => parsePool(shown[i] as string, node);
+      const [pool] = await readOfMany(zk, control.largeReads, [path], parse, DEFINITION_BYTES_MAX);
       if (pool === undefined) continue;
       items.push({ name: shown[i] as string, total: membersOf(pool).length, quarantineMs: pool.quarantineMs });
     }

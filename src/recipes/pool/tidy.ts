@@ -6,12 +6,12 @@
  * after that, is no pool's any more, and never will be.
  */
 import type { BoundClient } from '../../zookeeper/bound.js';
-import { readOfMany } from '../../zookeeper/read-nodes.js';
+import { readOfMany, type ReadNode } from '../../zookeeper/read-nodes.js';
 import type { Coordination } from '../coordination.js';
 import type { Chore } from '../housekeeping/housekeeping.js';
 import { quietly, type Sweep } from '../housekeeping/sweep.js';
 import { unlessNewer } from '../known-record.js';
-import { membersOf, parsePool, type Pool } from './pool.js';
+import { DEFINITION_BYTES_MAX, membersOf, parsePool, type Pool } from './pool.js';
 import { restsOf } from './rest.js';
 import { usageOf } from './state.js';
 
@@ -56,7 +56,8 @@ export class TidyPools implements Chore {
     let areAllKnown = true;
     for (const name of await zk.children(layout.pools(namespace))) {
       const path = layout.pool(namespace, name);
-      const reading = readOfMany(sweep.zk(), control.largeReads, [path], (node) => parsePool(name, node));
+      const parse = (node: ReadNode): Pool | undefined => parsePool(name, node);
+      const reading = readOfMany(sweep.zk(), control.largeReads, [path], parse, DEFINITION_BYTES_MAX);
       const [pool] =
         (await reading.catch((error: unknown) => {
           areAllKnown = false;

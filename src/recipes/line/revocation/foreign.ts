@@ -75,7 +75,7 @@ export async function recordForeignRevoke(
 export async function heedForeignRevoke(
   context: Coordination,
   { kind, namespace, name, path }: OverwrittenHold,
-  node: NodeData,
+  node: Pick<NodeData, 'data' | 'stat'>,
   lease: LeaseRecord,
   deadline: number,
 ): Promise<ContenderRecord> {
