@@ -9,6 +9,8 @@ import type { NodeData } from './operations.js';
 const AT_ONCE = 100;
 const NODE_BYTES = 5 * 1024;
 const BATCH_BYTES = AT_ONCE * NODE_BYTES;
+/** Smaller readings are not counted, as other small answers are not: they do not wait behind large ones. */
+const SMALL_BYTES = 64 * 1024;
 
 export type ReadNode = Pick<NodeData, 'data' | 'stat'>;
 
@@ -46,6 +48,7 @@ export async function readOfMany<T>(
   const read = (from: number): Promise<(T | undefined)[]> => {
     const batch = paths.slice(from, from + atOnce);
     const reading = (): Promise<(T | undefined)[]> => readBatch(zk, batch, (node, i) => keep(node, from + i));
+    if (paths.length * nodeBytes <= SMALL_BYTES) return reading();
     return budget.spend(batch.length * nodeBytes, zk.deadline, reading);
   };
   const batches = await Promise.all(startsOf(paths, atOnce).map(read));

@@ -72,7 +72,7 @@ class ElectionRoutes {
         name,
         path: context.layout.line(KIND, namespace, name),
       }),
-      read: ({ path }, zk) => describeElectionStale(zk, path),
+      read: ({ path }, zk) => describeElectionStale(context, zk, path),
       etagOf: ({ leader }) => etagOf(leader === undefined ? [] : [leader]),
       show: (election, { name }) => ({ body: showElection(name, election) }),
       event: ({ holders: [leader] }, { name }) => ({ name, leader: describeLeader(leader) }),
@@ -149,7 +149,12 @@ class ElectionRoutes {
     const page = positionPageOf(exchange);
     const { control, layout } = this.#context;
     const zk = control.until(exchange.deadline);
-    const { items, next } = await listCandidates(zk, layout.line(KIND, namespace, nameOf(exchange)), page);
+    const { items, next } = await listCandidates(
+      this.#context,
+      zk,
+      layout.line(KIND, namespace, nameOf(exchange)),
+      page,
+    );
     const body: Schemas['CandidateList'] = {
       items: items.map((view) => describeCandidate(view, view.position)),
       ...pageTokenOf(next),
@@ -162,7 +167,7 @@ class ElectionRoutes {
     const { control, layout } = this.#context;
     const zk = control.until(exchange.deadline);
     const page = pageOfAllowed(exchange, namespace);
-    const { items, next } = await listElections(zk, layout.lines(KIND, namespace), page);
+    const { items, next } = await listElections(this.#context, zk, layout.lines(KIND, namespace), page);
     const body: Schemas['ElectionList'] = {
       items: items.map(({ name, leader, candidateCount }) => ({
         name,
@@ -180,7 +185,7 @@ class ElectionRoutes {
     const { control, layout } = this.#context;
     const directory = layout.line(KIND, namespace, nameOf(exchange));
     const zk = control.until(exchange.deadline);
-    const body: Schemas['CheckedToken'] = await checkLeader(zk, directory, fencingToken);
+    const body: Schemas['CheckedToken'] = await checkLeader(this.#context, zk, directory, fencingToken);
     return { status: 200, body };
   }
 

@@ -4,11 +4,15 @@
  *
  * The leader is the first in line, as in Curator's LeaderLatch; everybody in line is a candidate, including the leader.
  */
+import { lengthShown } from '../../json-text.js';
 import type { Page } from '../../page.js';
+import type { Coordination } from '../coordination.js';
 import type { ContenderView } from '../line/describe.js';
 import { readContenders, readLine, SHOWN } from '../line/view.js';
 import { listInUse } from '../names-in-use.js';
 import type { BoundClient } from '../../zookeeper/bound.js';
+
+type Reader = Pick<Coordination, 'control'>;
 
 export interface ElectionView {
   leader: ContenderView | undefined;
@@ -18,10 +22,14 @@ export interface ElectionView {
 }
 
 /** As the server at hand knows it. */
-export async function describeElectionStale(zk: BoundClient, directory: string): Promise<ElectionView> {
+export async function describeElectionStale(
+  context: Reader,
+  zk: BoundClient,
+  directory: string,
+): Promise<ElectionView> {
   for (;;) {
     const line = await readLine(zk, directory);
-    const shown = await readContenders(zk, directory, line.slice(0, SHOWN));
+    const shown = await readContenders(context, zk, directory, line.slice(0, SHOWN));
     const candidates = shown.map(({ view }) => view);
     // All of them have left since they were listed: whoever came meanwhile may lead.
     if (line.length > 0 && candidates.length === 0) continue;
@@ -31,13 +39,14 @@ export async function describeElectionStale(zk: BoundClient, directory: string):
 
 /** Candidates in line order, beginning behind the first `after`. */
 export async function listCandidates(
+  context: Reader,
   zk: BoundClient,
   directory: string,
   page: { after: number; limit: number },
 ): Promise<{ items: (ContenderView & { position: number })[]; next: number | undefined }> {
   const line = await zk.fresh(() => readLine(zk, directory));
   const end = page.after + page.limit;
-  const read = await readContenders(zk, directory, line.slice(page.after, end));
+  const read = await readContenders(context, zk, directory, line.slice(page.after, end));
   return {
     items: read.map(({ view, contender }) => ({ ...view, position: line.indexOf(contender) })),
     next: end < line.length ? end : undefined,
@@ -52,20 +61,23 @@ export interface ElectionSummary {
 
 /** Elections in which somebody stands, in the order of their names. */
 export async function listElections(
+  context: Reader,
   zk: BoundClient,
   parent: string,
   page: Page,
 ): Promise<{ items: ElectionSummary[]; next: string | undefined }> {
-  return listInUse(zk, parent, page, async (name) => {
+  const describe = async (name: string): Promise<ElectionSummary | undefined> => {
     const directory = `${parent}/${name}`;
     const line = await readLine(zk, directory);
-    const [leader] = await readContenders(zk, directory, line.slice(0, 1));
+    const [leader] = await readContenders(context, zk, directory, line.slice(0, 1));
     return line.length === 0 ? undefined : { name, leader: leader?.view, candidateCount: line.length };
-  });
+  };
+  return listInUse(zk, parent, page, describe, { lengthOf: ({ leader }) => lengthShown(leader?.data) });
 }
 
 /** Whether a fencing token is that of the present leader, by a quorum. */
 export async function checkLeader(
+  context: Reader,
   zk: BoundClient,
   directory: string,
   fencingToken: number,
@@ -73,7 +85,7 @@ export async function checkLeader(
   const [leader] = await zk.fresh(async () => {
     const line = await readLine(zk, directory);
     // One more than the first, should that one leave just now.
-    return readContenders(zk, directory, line.slice(0, 2));
+    return readContenders(context, zk, directory, line.slice(0, 2));
   });
   const latest = leader?.view.fencingToken ?? null;
   return { current: latest === fencingToken, latestFencingToken: latest };

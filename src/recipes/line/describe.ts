@@ -1,4 +1,5 @@
 /** The public view of a contender. Never a session id, nor anything from which one follows. */
+import { asShown } from '../../json-text.js';
 import type { NodeData } from '../../zookeeper/operations.js';
 import {
   decodeRecord,
@@ -26,6 +27,7 @@ export interface ContenderView {
   fencingToken: number;
   /** Epoch ms on the ensemble's clock: of the grant for holders, of joining for waiters. */
   since: number;
+  /** As an answer shows it (`json-text.ts`). */
   data: unknown;
   /** Candidates of elections only. */
   acknowledged?: boolean;
@@ -71,7 +73,7 @@ export function describeContender(
     label: record.label,
     fencingToken: stat.czxid,
     since: record.state === 'granted' ? (record.grantedAt ?? stat.ctime) : stat.ctime,
-    data: record.data ?? null,
+    data: asShown(record.data ?? null),
     ...describeCandidate(record),
     ...(contender.priority === undefined ? {} : { priority: contender.priority }),
     ...(record.reservation === undefined ? {} : { reservation: record.reservation }),

@@ -131,17 +131,14 @@ class LineLook {
       }
     }
     const read = await allWatched(
-      first.map(async ({ name }) => {
-        const { value, watch } = await watches.getData(`${this.#directory}/${name}`, wake, deadline);
+      first.map(async (contender) => {
+        const { value, watch } = await watches.getData(`${this.#directory}/${contender.name}`, wake, deadline);
         this.#look.keep(watch);
-        return value;
+        return value === undefined ? undefined : describeContender(contender, value);
       }),
     );
-    const views: ContenderView[] = [];
-    for (const [i, node] of read.entries()) {
-      if (node === undefined) return undefined;
-      views.push(describeContender(first[i] as Contender, node));
-    }
+    const views = read.filter((view) => view !== undefined);
+    if (views.length < first.length) return undefined;
     if (rule.leads || listing === undefined) return views;
     const holders = views.filter(({ state }) => state === 'granted');
     return (await this.#isExcluded(holders, line, listing)) ? holders.filter(({ external }) => external) : holders;

@@ -6,16 +6,18 @@
  * be granted. At a lock by priority nearly all who wait are in the room in front of the line: they are shown behind it.
  */
 import { ROOM, type LineKind } from '../../leases/layout.js';
+import { lengthShown } from '../../json-text.js';
 import type { Page } from '../../page.js';
 import { readRule } from './permits/agreement.js';
 import { byNumber, shownLine, type Contender } from './contender.js';
 import type { Coordination } from '../coordination.js';
-import { describeContender, type ContenderView } from './describe.js';
+import { CONTENDER_BYTES, describeContender, type ContenderView } from './describe.js';
 import { readLineDirectory } from './directory.js';
 import { delayBeside, findDelay, type Locked } from './delay/lock-delay.js';
 import { listInUse } from '../names-in-use.js';
 import { permitsOf, type LineRule } from './rule.js';
 import type { BoundClient } from '../../zookeeper/bound.js';
+import { readOfMany, type ReadNode } from '../../zookeeper/read-nodes.js';
 
 /** Holders, and waiters, that are shown inside an answer; the rest of the waiters is paged. */
 export const SHOWN = 100;
@@ -59,10 +61,18 @@ export function describeLine(context: Coordination, line: LineName, deadline: nu
 /** As often a line is looked at when somebody goes between its listing and the reading of those who stand in it. */
 const LOOKS = 3;
 
-/** As the server at hand knows it. */
-export async function describeLineStale(context: Coordination, zk: BoundClient, line: LineName): Promise<LineView> {
+/**
+ * As the server at hand knows it.
+ * @param waitersMost so many waiters are in the view
+ */
+export async function describeLineStale(
+  context: Coordination,
+  zk: BoundClient,
+  line: LineName,
+  waitersMost = SHOWN,
+): Promise<LineView> {
   for (let look = 1; ; look += 1) {
-    const { view, settled } = await lookAt(context, zk, line);
+    const { view, settled } = await lookAt(context, zk, line, waitersMost);
     if (settled || look === LOOKS) return view;
   }
 }
@@ -75,6 +85,7 @@ async function lookAt(
   context: Coordination,
   zk: BoundClient,
   { kind, namespace, name }: LineName,
+  waitersMost: number,
 ): Promise<{ view: LineView; settled: boolean }> {
   const directory = context.layout.line(kind, namespace, name);
   const rooms = context.layout.line(ROOM, namespace, name);
@@ -83,17 +94,17 @@ async function lookAt(
   const admitted = rule.holding(line);
   // The places of a semaphore are not granted before their turn, so each has to be asked.
   const asked = line.slice(0, rule.limit === undefined ? Math.min(admitted, SHOWN) : admitted);
-  const next = line.slice(admitted, admitted + SHOWN);
-  const inRoom = room.slice(0, SHOWN - next.length);
+  const next = line.slice(admitted, admitted + waitersMost);
+  const inRoom = room.slice(0, waitersMost - next.length);
   const excluding = delays ? delayBeside(context, zk, directory, line, listing.zxid) : undefined;
   const standing = new Set(line.map(({ name: node }) => node));
   // The first of a room is not who has waited longest.
   const oldest = room.toSorted(byNumber).slice(0, 1);
   const [first, behind, last, longest, locked] = await Promise.all([
-    readFirst(zk, directory, asked, excluding),
-    readContenders(zk, directory, next),
-    readContenders(zk, rooms, inRoom),
-    readContenders(zk, rooms, oldest),
+    readFirst(context, zk, directory, asked, excluding),
+    readContenders(context, zk, directory, next),
+    readContenders(context, zk, rooms, inRoom),
+    readContenders(context, zk, rooms, oldest),
     delays && line[0]?.reads === true ? findDelay(context, zk, directory, { standing }) : excluding,
   ]);
   const holders = first.filter(({ view }) => view.state === 'granted');
@@ -106,7 +117,7 @@ async function lookAt(
       rule.limit === undefined ? undefined : holders.reduce((n, { contender }) => n + permitsOf(contender), 0),
     holders: holders.slice(0, SHOWN).map(({ view }) => view),
     holderCount: admitted - asked.length + holders.length,
-    waiters: waiters.slice(0, SHOWN).map(({ view }, i) => ({ ...view, position: i + 1 })),
+    waiters: waiters.slice(0, waitersMost).map(({ view }, i) => ({ ...view, position: i + 1 })),
     waiterCount:
       line.length - admitted - next.length + behind.length + waitingFirst + room.length - inRoom.length + last.length,
     oldestWaitSince: earliest([...waiters.slice(0, 1), ...longest]),
@@ -135,7 +146,7 @@ export async function listWaiters(
   const { line } = listing;
   const admitted = rule.holding(line);
   const excluding = listing.delays ? delayBeside(context, zk, directory, line, listing.zxid) : undefined;
-  const first = await readFirst(zk, directory, line.slice(0, admitted), excluding);
+  const first = await readFirst(context, zk, directory, line.slice(0, admitted), excluding);
   const waiting = [
     ...first.filter(({ view }) => view.state === 'waiting').map(({ contender }) => contender),
     ...line.slice(admitted),
@@ -145,11 +156,12 @@ export async function listWaiters(
   const isInRoom = ({ priority }: Contender): boolean => priority !== undefined;
   const contenders = await Promise.all([
     readContenders(
+      context,
       zk,
       directory,
       wanted.filter((contender) => !isInRoom(contender)),
     ),
-    readContenders(zk, rooms, wanted.filter(isInRoom)),
+    readContenders(context, zk, rooms, wanted.filter(isInRoom)),
   ]);
   return {
     items: contenders.flat().map(({ view, contender }) => ({ ...view, position: waiting.indexOf(contender) + 1 })),
@@ -169,7 +181,7 @@ export async function checkToken(
     const [listing, rule] = await readLineAndRule(zk, kind, directory);
     const { line, delays, zxid } = listing;
     const excluding = delays ? delayBeside(context, zk, directory, line, zxid) : undefined;
-    return readFirst(zk, directory, line.slice(0, rule.holding(line)), excluding);
+    return readFirst(context, zk, directory, line.slice(0, rule.holding(line)), excluding);
   });
   const tokens = first.filter(({ view }) => view.state === 'granted').map(({ view }) => view.fencingToken);
   return { current: tokens.includes(fencingToken), latestFencingToken: tokens.at(-1) ?? null };
@@ -195,12 +207,15 @@ export async function listLines(
 ): Promise<{ items: LineSummary[]; next: string | undefined }> {
   const parent = context.layout.lines(kind, namespace);
   const describe = async (name: string): Promise<LineSummary | undefined> => {
-    const described = await describeLineStale(context, zk, { kind, namespace, name });
+    // The first of those who wait has waited longest.
+    const described = await describeLineStale(context, zk, { kind, namespace, name }, 1);
     const { waiters: _, lockedUntil: __, byPriority: ___, ...line } = described;
     return line.holderCount + line.waiterCount === 0 ? undefined : line;
   };
   // Of a lock by priority all may be in the room.
-  return listInUse(zk, parent, page, describe, ({ stat }) => kind === 'lock' && readLineDirectory(stat).byPriority);
+  const mayBeInUse = ({ stat }: ReadNode): boolean => kind === 'lock' && readLineDirectory(stat).byPriority;
+  const lengthOf = ({ holders }: LineSummary): number => holders.reduce((sum, { data }) => sum + lengthShown(data), 0);
+  return listInUse(zk, parent, page, describe, { mayBeInUse, lengthOf });
 }
 
 /** @param rooms of a lock by priority those who wait in the room at this path are listed too */
@@ -246,25 +261,31 @@ async function readListing(zk: BoundClient, directory: string): Promise<Listing>
  * @param excluding the delay beside which it does not count that they say `granted`: they wait for its end
  */
 async function readFirst(
+  context: Reader,
   zk: BoundClient,
   directory: string,
   first: readonly Contender[],
   excluding: Promise<Locked | undefined> | undefined,
 ): Promise<Read[]> {
-  const [read, locked] = await Promise.all([readContenders(zk, directory, first), excluding]);
+  const [read, locked] = await Promise.all([readContenders(context, zk, directory, first), excluding]);
   if (locked === undefined) return read;
   return read.map(({ contender, view }) => ({ contender, view: view.external ? view : { ...view, state: 'waiting' } }));
 }
 
+type Reader = Pick<Coordination, 'control'>;
+
 /** The contenders that still exist, with what may be shown of them. */
 export async function readContenders(
+  { control }: Reader,
   zk: BoundClient,
   directory: string,
   contenders: readonly Contender[],
 ): Promise<Read[]> {
-  const nodes = await Promise.all(contenders.map((contender) => zk.find(`${directory}/${contender.name}`)));
-  return nodes.flatMap((node, i) => {
+  const paths = contenders.map(({ name }) => `${directory}/${name}`);
+  const describe = (node: ReadNode, i: number): Read => {
     const contender = contenders[i] as Contender;
-    return node === undefined ? [] : [{ contender, view: describeContender(contender, node) }];
-  });
+    return { contender, view: describeContender(contender, node) };
+  };
+  const read = await readOfMany(zk, control.largeReads, paths, describe, CONTENDER_BYTES);
+  return read.filter((one) => one !== undefined);
 }

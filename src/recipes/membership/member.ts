@@ -5,6 +5,7 @@
  *                                                                 GroupMember, may have anything
  */
 import { createHash } from 'node:crypto';
+import { asShown } from '../../json-text.js';
 import type { Stat } from '../../zookeeper/operations.js';
 import type { ReadNode } from '../../zookeeper/read-nodes.js';
 
@@ -69,7 +70,7 @@ export function describeMember(member: string, { data, stat }: ReadNode): Member
     leaseId: record?.leaseId ?? '',
     principal: record?.principal ?? '',
     label: record?.label ?? '',
-    value: record === undefined ? data.toString('utf8', 0, FOREIGN_VALUE_MAX) : (record.value ?? null),
+    value: record === undefined ? data.toString('utf8', 0, FOREIGN_VALUE_MAX) : asShown(record.value ?? null),
     size: record?.size,
     fencingToken: stat.czxid,
     since: stat.ctime,
