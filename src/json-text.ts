@@ -1,6 +1,6 @@
 /**
- * JSON values of callers that are kept to be shown: as their text, which is parsed while an answer is written. As
- * objects they may take twenty times as much memory: 4 KiB of `{}` in an array are 90 KB.
+ * JSON values of callers that are kept, to be stored or shown: as their text, which is parsed while it is written
+ * again. As objects they may take twenty times as much memory: 4 KiB of `{}` in an array are 90 KB.
  */
 class JsonText {
   readonly #text: string;

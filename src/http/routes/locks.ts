@@ -2,12 +2,12 @@
  * `/v1/locks`, `/v1/rwlocks` and `/v1/semaphores`: the requests about lines with holders, in the words of the contract.
  */
 import { InvalidError } from '../../errors.js';
+import { asShown } from '../../json-text.js';
 import type { Lease } from '../../leases/lease.js';
 import type { Granted, NotGranted } from '../../recipes/line/acquire.js';
 import { orUnknown } from '../../recipes/behind-write.js';
 import type { Coordination } from '../../recipes/coordination.js';
 import type { ContenderView } from '../../recipes/line/describe.js';
-import { packed } from '../../recipes/line/join/packed.js';
 import { acquireLine, acquireLineWithLease, releaseLine, type AcquireLine } from '../../recipes/line/request.js';
 import type { ReleaseRequest } from '../../recipes/line/release.js';
 import { releaseLock } from '../../recipes/lock/lock.js';
@@ -117,7 +117,7 @@ class LineRoutes {
       count?: number;
     };
     const waitMs = body.waitMs ?? 0;
-    const data = packed(body.data);
+    const data = asShown(body.data);
     delete body.data; // else the exchange would keep it
     if (body.mode === 'read' && body.downgradable === true)
       throw new InvalidError('downgradable', true, 'true only with mode write');

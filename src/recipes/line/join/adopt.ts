@@ -5,6 +5,7 @@
  * checks that the place still exists (C6).
  */
 import { LeaseExpiredError, StandingConflictError } from '../../../errors.js';
+import { asShown } from '../../../json-text.js';
 import { isReason, unless } from '../../../zookeeper/errors.js';
 import type { NodeData } from '../../../zookeeper/operations.js';
 import { multiWithOptional, OwnedTransaction } from '../../../zookeeper/owned-transaction.js';
@@ -15,7 +16,6 @@ import { delayOf } from '../delay/mark.js';
 import { isOverwritten, recordForeignRevoke } from '../revocation/foreign.js';
 import { downgrade, readerBehind, removeOrphan } from './downgrade.js';
 import { LOOK_AGAIN, type Joining, type LookAgain } from './joining.js';
-import { packed } from './packed.js';
 import type { Joined } from './request.js';
 
 /** The node that is adopted, as it was found. */
@@ -142,7 +142,7 @@ async function adopted(joining: Joining, { path, node, before, first, granted }:
   const kept: ContenderRecord = {
     ...record,
     delayMs: delayMs === 0 ? undefined : delayMs,
-    data: leads ? before.data : (asked ?? packed(before?.data)),
+    data: leads ? before.data : (asked ?? asShown(before?.data)),
     candidate: before?.candidate ?? record.candidate,
     // As it was made: whether there is a reader's place behind it.
     downgradable: before === undefined ? record.downgradable : before.downgradable,
