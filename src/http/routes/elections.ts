@@ -1,5 +1,6 @@
 /** `/v1/elections`: the requests about elections, in the words of the contract. */
 import { PosternError } from '../../errors.js';
+import { asShown } from '../../json-text.js';
 import type { Lease } from '../../leases/lease.js';
 import type { Granted, NotGranted } from '../../recipes/line/acquire.js';
 import { acknowledge, proclaim, type LeaderRequest, type LeaderWritten } from '../../recipes/election/candidacy.js';
@@ -88,12 +89,13 @@ class ElectionRoutes {
       keepPlace = true,
       ...body
     } = exchange.body as Partial<Schemas['CampaignRequest']>;
+    delete (exchange.body as Partial<Schemas['CampaignRequest']>).value; // else the exchange would keep it
     const request: Campaign = {
       name: nameOf(exchange),
       requestId: requestIdOf(exchange, body),
       waitMs,
       keepPlace,
-      data: value,
+      data: asShown(value),
       preference,
       receivedAt: exchange.receivedAt,
       hardDeadline: exchange.deadline + waitMs,

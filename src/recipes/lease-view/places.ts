@@ -26,6 +26,9 @@ import { readRule } from '../line/permits/agreement.js';
 import { heedForeignRevoke, isOverwritten } from '../line/revocation/foreign.js';
 import { groupBy, inBatches, type OwnHold } from './own-hold.js';
 
+/** A line that changes all the time is described as it was seen last. */
+const LOOKS_MAX = 3;
+
 /** A place as it was read. */
 interface OwnPlace {
   path: string;
@@ -36,7 +39,7 @@ interface OwnPlace {
   overwritten: ReadNode | undefined;
 }
 
-/** A line as it was listed, after the lease's own places in it were read. */
+/** A line as it was listed. */
 interface OwnLine {
   kind: LineKind;
   /** Of the line. */
@@ -64,32 +67,27 @@ export class OwnPlaces {
 
   /** Those that still exist. */
   async describe(where: PlaceKind, paths: readonly string[]): Promise<OwnHold[]> {
-    const kind = where === ROOM ? 'lock' : where;
-    const keep = (node: ReadNode, i: number): OwnPlace => placeOf(kind, paths[i] as string, node);
-    const places = await readOfMany(this.#zk, this.#context.control.largeReads, paths, keep, CONTENDER_BYTES);
-    const own = paths.map((path, i) => ({ path, place: places[i] }));
     const holds: OwnHold[] = [];
-    for (const batch of inBatches([...groupBy(own, ({ path }) => parentOf(path))])) {
-      const described = await Promise.all(
-        batch.map(([directory, those]) => {
-          const there = those.flatMap(({ place }) => place ?? []);
-          const gone = those.filter(({ place }) => place === undefined).map(({ path }) => path);
-          return Promise.all([
-            there.length === 0 ? [] : this.#describeIn(where, directory, there),
-            gone.length === 0 || where !== ROOM ? [] : this.#describeMoved(directory, gone),
-          ]);
-        }),
-      );
-      for (const some of described.flat()) holds.push(...some);
+    for (const batch of inBatches([...groupBy(paths, parentOf)])) {
+      const described = await Promise.all(batch.map(([directory, those]) => this.#describeIn(where, directory, those)));
+      for (const some of described) holds.push(...some);
     }
     return holds;
   }
 
-  /** Those in one directory. */
-  async #describeIn(where: PlaceKind, directory: string, places: readonly OwnPlace[]): Promise<OwnHold[]> {
+  /**
+   * Those in one directory, which is listed before they are read. A place that has gone meanwhile may have been
+   * replaced by one that was listed as less than it is now: the line is listed again.
+   */
+  async #describeIn(
+    where: PlaceKind,
+    directory: string,
+    paths: readonly string[],
+    looks = LOOKS_MAX,
+  ): Promise<OwnHold[]> {
     const zk = this.#zk;
     const [listing, rule] = await Promise.all([zk.list(directory), readRule(zk, where, directory)]);
-    if (listing === undefined) return [];
+    if (listing === undefined) return where === ROOM ? this.#describeMoved(directory, paths) : [];
     const sorted = sortLine(listing.children);
     const kind = where === ROOM ? 'lock' : where;
     const name = baseName(directory);
@@ -107,12 +105,18 @@ export class OwnPlaces {
       ),
       isNextFree: once(async () => where !== ROOM || (await zk.children(nextDirectory)).length === 0),
     };
-    const own = new Map(places.map((place) => [baseName(place.path), place]));
-    const standing = sorted.flatMap((contender, index) => {
-      const place = own.get(contender.name);
+    const own = new Set(paths.map(baseName));
+    const listed = sorted.flatMap((contender, index) => (own.has(contender.name) ? [{ contender, index }] : []));
+    const listedPaths = listed.map(({ contender }) => `${directory}/${contender.name}`);
+    const keep = (node: ReadNode, i: number): OwnPlace => placeOf(kind, listedPaths[i] as string, node);
+    const places = await readOfMany(zk, this.#context.control.largeReads, listedPaths, keep, CONTENDER_BYTES);
+    const standing = listed.flatMap(({ contender, index }, i) => {
+      const place = places[i];
       return place === undefined ? [] : [{ contender, index, place }];
     });
-    const holds: OwnHold[] = [];
+    if (where !== ROOM && standing.length < listed.length && looks > 1)
+      return this.#describeIn(where, directory, paths, looks - 1);
+    const holds = where === ROOM ? await this.#describeMoved(directory, goneFrom(paths, standing)) : [];
     for (const [i, batch] of inBatches(standing).entries()) {
       if (i > 0) await nextTurn();
       const described = await Promise.all(
@@ -150,6 +154,7 @@ export class OwnPlaces {
 
   /** Places that were in a room when that was listed: their turn may have come since. */
   async #describeMoved(room: string, gone: readonly string[]): Promise<OwnHold[]> {
+    if (gone.length === 0) return [];
     const directory = this.#context.layout.line('lock', this.#lease.namespace, baseName(room));
     const guids = new Set(gone.map((path) => guidOf(baseName(path))));
     await this.#zk.sync(directory);
@@ -175,6 +180,12 @@ function placeOf(kind: LineKind, path: string, node: ReadNode): OwnPlace {
   const record = decodeRecord(node.data);
   if (record !== undefined) delete record.data;
   return { path, stat: node.stat, record, overwritten: isOverwritten(kind, path, node.data) ? node : undefined };
+}
+
+/** Those of the paths that do not stand there, by what was read. */
+function goneFrom(paths: readonly string[], standing: readonly { place: OwnPlace }[]): string[] {
+  const there = new Set(standing.map(({ place }) => place.path));
+  return paths.filter((path) => !there.has(path));
 }
 
 /** What is asked at most once, and only if somebody wants to know. */

@@ -77,6 +77,9 @@ export async function describeLineStale(
   }
 }
 
+/** How many of those who wait are read for a list, which shows none of them. */
+const WAITERS_OF_LISTED = 4;
+
 /**
  * @returns `settled`: all that were listed were there when they were read. Else the view is of those who were: it
  *   counts what it shows.
@@ -207,8 +210,8 @@ export async function listLines(
 ): Promise<{ items: LineSummary[]; next: string | undefined }> {
   const parent = context.layout.lines(kind, namespace);
   const describe = async (name: string): Promise<LineSummary | undefined> => {
-    // The first of those who wait has waited longest.
-    const described = await describeLineStale(context, zk, { kind, namespace, name }, 1);
+    // The first of those who wait has waited longest; it may leave meanwhile.
+    const described = await describeLineStale(context, zk, { kind, namespace, name }, WAITERS_OF_LISTED);
     const { waiters: _, lockedUntil: __, byPriority: ___, ...line } = described;
     return line.holderCount + line.waiterCount === 0 ? undefined : line;
   };
