@@ -4,7 +4,6 @@
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll } from 'vitest';
 import type { Config } from '../../../src/config.js';
 import type { Routes, Scope } from '../../../src/http/frame/exchange.js';
 import type { IdentityProvider } from '../../support/http/identity-provider.js';
@@ -14,7 +13,8 @@ import { startFrame, type Frame, type FrameOptions } from '../harness.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'postern-oidc-'));
 
-afterAll(() => rmSync(directory, { recursive: true }));
+// Other files of tests may need it in this process.
+process.once('exit', () => rmSync(directory, { recursive: true }));
 
 export function writeFile(name: string, content: unknown): string {
   const file = join(directory, name);

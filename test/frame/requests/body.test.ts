@@ -2,7 +2,9 @@
 import { describe, expect, it } from 'vitest';
 import { eventually } from '../../support/eventually.js';
 import { rawConnection, send, sendRaw } from '../client.js';
-import { frame, seen, acquire, acquireBytes, expectRefused, JSON_TYPE } from './frame.js';
+import { frame, seen, acquire, acquireBytes, expectRefused, JSON_TYPE, useFrame } from './frame.js';
+
+useFrame();
 
 describe('a JSON body', () => {
   it.each([

@@ -15,30 +15,31 @@ const empty: Handler = (exchange) => {
   return Promise.resolve({ status: 200, body: { items: [] } });
 };
 
-beforeAll(async () => {
-  frame = await startFrame({
-    config: { maxBodyBytes: 4096 * 4 },
-    routes: {
-      acquireLock: (exchange) => {
-        seen.push(exchange);
-        return held(exchange);
+/** For the file that calls it. */
+export function useFrame(): void {
+  beforeAll(async () => {
+    frame = await startFrame({
+      config: { maxBodyBytes: 4096 * 4 },
+      routes: {
+        acquireLock: (exchange) => {
+          seen.push(exchange);
+          return held(exchange);
+        },
+        showLock: (exchange) => {
+          seen.push(exchange);
+          return free(exchange);
+        },
+        listLocks: empty,
+        listTransactions: empty,
+        heartbeatLeases: () => Promise.resolve({ status: 200, body: { items: [] } }),
+        endLease: () => Promise.resolve({ status: 204 }),
+        releaseLock: () => Promise.resolve({ status: 204 }),
       },
-      showLock: (exchange) => {
-        seen.push(exchange);
-        return free(exchange);
-      },
-      listLocks: empty,
-      listTransactions: empty,
-      heartbeatLeases: () => Promise.resolve({ status: 200, body: { items: [] } }),
-      endLease: () => Promise.resolve({ status: 204 }),
-      releaseLock: () => Promise.resolve({ status: 204 }),
-    },
+    });
   });
-});
-
-afterAll(() => frame[Symbol.asyncDispose]());
-
-beforeEach(() => void seen.splice(0));
+  afterAll(() => frame[Symbol.asyncDispose]());
+  beforeEach(() => void seen.splice(0));
+}
 
 export function acquire(body?: string, headers: Record<string, string> = {}): ReturnType<typeof send> {
   return send(frame.url, 'post', '/v1/locks/backup/acquire', (test) => {

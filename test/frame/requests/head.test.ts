@@ -2,7 +2,9 @@
 import { describe, expect, it } from 'vitest';
 import { eventually } from '../../support/eventually.js';
 import { rawConnection, send, sendRaw, type Method } from '../client.js';
-import { frame, seen, acquire, expectRefused, JSON_TYPE } from './frame.js';
+import { frame, seen, acquire, expectRefused, JSON_TYPE, useFrame } from './frame.js';
+
+useFrame();
 
 describe('a query', () => {
   it('reaches the handler in the types of the contract, with the defaults', async () => {
