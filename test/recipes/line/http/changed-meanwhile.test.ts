@@ -14,16 +14,16 @@ interface Shown {
 /** Lets `meanwhile` happen each time when replica a has listed a line and is about to read who stands in it. */
 function beforeContenders({ a }: Pair, meanwhile: () => Promise<unknown>): void {
   const { control } = a.gateway.context;
-  const getData = control.getData.bind(control);
+  const multiRead = control.multiRead.bind(control);
   const getChildren = control.getChildren.bind(control);
   let listed: Promise<unknown> | undefined;
   control.getChildren = async (...list) => {
     listed = undefined;
     return getChildren(...list);
   };
-  control.getData = async (path, ...rest) => {
-    if (path.includes('_c_')) await (listed ??= meanwhile());
-    return getData(path, ...rest);
+  control.multiRead = async (reads, ...rest) => {
+    if (reads.some(({ path }) => path.includes('_c_'))) await (listed ??= meanwhile());
+    return multiRead(reads, ...rest);
   };
 }
 
