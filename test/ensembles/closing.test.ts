@@ -6,7 +6,7 @@ import type { Client } from '../support/http/client.js';
 import { spawnReplica } from '../support/start-gateway.js';
 import { scaled, timing } from '../support/timing.js';
 import { TestControl } from '../support/zookeeper/sessions.js';
-import { inNamespace, reasonsOf, startOnce, startTwo, untilInForce, untilRefused } from './two.js';
+import { inNamespace, reasonsOf, startOnce, startTwo, untilInForce, untilRefused, type Two } from './two.js';
 
 const ORDERS = inNamespace('orders');
 const CLOSED = { orders: { ensemble: 'default', closed: true } };
@@ -16,6 +16,19 @@ async function agreedAt(replica: Client, ensemble: string): Promise<number> {
   return Number(
     new RegExp(`^postern_ensemble_agreed_version\\{ensemble="${ensemble}"\\} (\\d+)$`, 'm').exec(text)?.[1],
   );
+}
+
+/** Nothing is done in the moved namespace, and all is in another one, before `west` and what it has are found again. */
+async function expectNothingDoneUntilWestIsBack(two: Two, path: string): Promise<void> {
+  await using replica = await two.start(path);
+  expect(await replica.expect(503, 'PUT', '/v1/config/app', { body: 2, ...ORDERS })).toMatchObject({
+    code: 'zookeeper-unavailable',
+    outcome: 'not-applied',
+  });
+  await replica.expect(201, 'PUT', '/v1/config/app', { body: 1, ...inNamespace('billing') });
+  await two.west.restart();
+  await untilInForce(replica, 2);
+  expect((await replica.call('GET', '/v1/config/app', ORDERS)).body).toBe(1);
 }
 
 test(
@@ -146,15 +159,7 @@ test(
     await two.west.kill();
     await using control = await TestControl.open(two.east.connectString);
     await control.delete(`${two.root}/ensembles`);
-    await using replica = await two.start(path);
-    expect(await replica.expect(503, 'PUT', '/v1/config/app', { body: 2, ...ORDERS })).toMatchObject({
-      code: 'zookeeper-unavailable',
-      outcome: 'not-applied',
-    });
-    await replica.expect(201, 'PUT', '/v1/config/app', { body: 1, ...inNamespace('billing') });
-    await two.west.restart();
-    await untilInForce(replica, 2);
-    expect((await replica.call('GET', '/v1/config/app', ORDERS)).body).toBe(1);
+    await expectNothingDoneUntilWestIsBack(two, path);
   },
 );
 
@@ -177,15 +182,7 @@ test(
     }
     await two.west.kill();
     await control.setData(map, old);
-    await using replica = await two.start(path);
-    expect(await replica.expect(503, 'PUT', '/v1/config/app', { body: 2, ...ORDERS })).toMatchObject({
-      code: 'zookeeper-unavailable',
-      outcome: 'not-applied',
-    });
-    await replica.expect(201, 'PUT', '/v1/config/app', { body: 1, ...inNamespace('billing') });
-    await two.west.restart();
-    await untilInForce(replica, 2);
-    expect((await replica.call('GET', '/v1/config/app', ORDERS)).body).toBe(1);
+    await expectNothingDoneUntilWestIsBack(two, path);
   },
 );
 

@@ -6,13 +6,10 @@
  */
 import { lengthShown } from '../../json-text.js';
 import type { Page } from '../../page.js';
-import type { Coordination } from '../coordination.js';
 import type { ContenderView } from '../line/describe.js';
-import { readContenders, readLine, SHOWN } from '../line/view.js';
+import { readContenders, readLine, SHOWN, type Reader } from '../line/view.js';
 import { listInUse } from '../names-in-use.js';
 import type { BoundClient } from '../../zookeeper/bound.js';
-
-type Reader = Pick<Coordination, 'control'>;
 
 export interface ElectionView {
   leader: ContenderView | undefined;

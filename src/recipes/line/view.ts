@@ -275,7 +275,8 @@ async function readFirst(
   return read.map(({ contender, view }) => ({ contender, view: view.external ? view : { ...view, state: 'waiting' } }));
 }
 
-type Reader = Pick<Coordination, 'control'>;
+/** What reading contenders takes of it. */
+export type Reader = Pick<Coordination, 'control'>;
 
 /** The contenders that still exist, with what may be shown of them. */
 export async function readContenders(

@@ -5,7 +5,6 @@ import type { Asked, Home, Homes } from '../../http/routes/choice.js';
 import { isTransient } from '../../zookeeper/errors.js';
 import { DEFAULT_ENSEMBLE, type EnsembleMap, type Place } from './map.js';
 import type { Member } from './member.js';
-import type { StoredMap } from './stored-map.js';
 
 /** A member with its routes. */
 export interface HomeOptions extends Member, Home {}
@@ -100,7 +99,7 @@ export class EnsembleHomes implements Homes {
   /** For what happens without a request: whether the ensemble of this name may do it. */
   isOpen(ensemble: string, namespace: string): boolean {
     const { stored } = this.#homes.get(ensemble) as HomeOptions;
-    if (!stored.isKnown || stored.refused !== undefined) return false;
+    if (!stored.isTrusted) return false;
     return [this.#placeOf(namespace), stored.map.placeOf(namespace)].every(
       (place) => place.ensemble === ensemble && !place.closed,
     );
@@ -144,7 +143,7 @@ export class EnsembleHomes implements Homes {
   #placeOf(namespace: string): Place {
     let newest: EnsembleMap | undefined;
     for (const { stored } of this.#homes.values())
-      if (isTrusted(stored) && (newest === undefined || stored.map.version > newest.version)) newest = stored.map;
+      if (stored.isTrusted && (newest === undefined || stored.map.version > newest.version)) newest = stored.map;
     const file = this.#proposed();
     const proposed = file.placeOf(namespace);
     if (newest === undefined) return proposed;
@@ -155,14 +154,9 @@ export class EnsembleHomes implements Homes {
       proposed.ensemble !== DEFAULT_ENSEMBLE &&
       other !== undefined &&
       (this.#homes.get(DEFAULT_ENSEMBLE)?.stored.idOf(proposed.ensemble) === undefined ||
-        (file.version > newest.version && !isTrusted(other)));
+        (file.version > newest.version && !other.isTrusted));
     return isDoubtful ? proposed : place;
   }
-}
-
-/** Whether it has been read, and is that of the ensemble of its name. */
-function isTrusted({ isKnown, refused }: StoredMap): boolean {
-  return isKnown && refused === undefined;
 }
 
 /**

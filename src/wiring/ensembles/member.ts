@@ -10,5 +10,5 @@ export interface Member {
 
 /** Whether its map has been read and may be written. */
 export function isUsable({ ensemble, stored }: Member): boolean {
-  return ensemble.readiness.ready && stored.isKnown && stored.refused === undefined;
+  return ensemble.readiness.ready && stored.isTrusted;
 }

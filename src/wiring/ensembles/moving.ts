@@ -112,13 +112,14 @@ export class Moving {
       : this.#keptFromComing(namespace, { from: loses.name, above }, gains, deadline);
   }
 
-  /** @param tokens how high they may be where it comes from */
+  /** @param origin `above`: how high its fencing tokens may be where it comes from */
   async #keptFromComing(
     namespace: string,
-    { from, above }: { readonly from: string; readonly above: number },
+    origin: { readonly from: string; readonly above: number },
     gains: Member,
     deadline: number,
   ): Promise<string | undefined> {
+    const { from, above } = origin;
     const { context, floor } = gains.ensemble.foundation;
     await context.control.until(deadline).fresh(() => Promise.resolve());
     if (context.control.lastZxid > above)

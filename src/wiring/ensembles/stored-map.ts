@@ -79,6 +79,11 @@ export class StoredMap {
     return Object.hasOwn(this.#ids, ensemble) ? this.#ids[ensemble] : undefined;
   }
 
+  /** Whether it has been read, and is that of the ensemble of its name. */
+  get isTrusted(): boolean {
+    return this.isKnown && this.refused === undefined;
+  }
+
   /** Resolves once it `isKnown`. @throws NoReplyError at the deadline, monotonic */
   async untilKnown(deadline: number): Promise<void> {
     if (!this.#isKnown) await byDeadline(this.#known, deadline, 'the map of namespaces');
