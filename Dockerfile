@@ -42,4 +42,5 @@ EXPOSE 7070
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=20s --retries=3 CMD ["/nodejs/bin/node", "/app/scripts/probe.mjs"]
 # A young generation of this size (MiB) from the start: what a burst of requests leaves behind is gone before it is copied.
-ENTRYPOINT ["/nodejs/bin/node", "--enable-source-maps", "--min-semi-space-size=16", "/app/dist/main.js"]
+# And none of it in the old generation: what waited in the first burst is no sign of what lives long (a fifth of the CPU of a request).
+ENTRYPOINT ["/nodejs/bin/node", "--enable-source-maps", "--min-semi-space-size=16", "--no-allocation-site-pretenuring", "/app/dist/main.js"]

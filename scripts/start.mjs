@@ -34,6 +34,9 @@ const INTERRUPTED = 130;
 /** Settings of this script; the gateway would warn about them. */
 const OWN_VARIABLES = ['POSTERN_DEV_ZOOKEEPER_PORT', 'POSTERN_ZOOKEEPER_VERSION', 'POSTERN_ZOOKEEPER_ARCHIVE'];
 
+/** With which the image starts Node, too. */
+const IMAGE_FLAGS = ['--enable-source-maps', '--min-semi-space-size=16', '--no-allocation-site-pretenuring'];
+
 const { env } = process;
 const watch = process.argv.includes('--watch');
 const host = env['POSTERN_HOST'] || '127.0.0.1';
@@ -92,7 +95,7 @@ function startGateway() {
   const tsx = join(ROOT, 'node_modules', 'tsx', 'dist', 'cli.mjs');
   const args = watch
     ? [tsx, 'watch', '--clear-screen=false', '--include', 'openapi.yaml', join('src', 'main.ts')]
-    : ['--enable-source-maps', '--min-semi-space-size=16', join('dist', 'main.js')]; // as the image does
+    : [...IMAGE_FLAGS, join('dist', 'main.js')];
   const gatewayEnv = { ...env };
   for (const name of OWN_VARIABLES) delete gatewayEnv[name];
   if (zookeeper) gatewayEnv['POSTERN_ZOOKEEPER'] = `${zookeeper.host}:${zookeeper.port}`;
