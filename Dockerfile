@@ -17,8 +17,8 @@ WORKDIR /app
 COPY package.json package-lock.json ./
 RUN npm ci --ignore-scripts --no-audit --no-fund
 COPY tsconfig.json tsconfig.build.json openapi.yaml ./
-COPY scripts/build-browser.mjs scripts/build-command.mjs scripts/build-console.mjs scripts/
-COPY scripts/lib/browser-bundle.mjs scripts/lib/command-bundle.mjs scripts/lib/console-bundle.mjs scripts/lib/
+COPY scripts/build-browser.mjs scripts/build-command.mjs scripts/build-console.mjs scripts/build-gateway.mjs scripts/
+COPY scripts/lib/browser-bundle.mjs scripts/lib/command-bundle.mjs scripts/lib/console-bundle.mjs scripts/lib/gateway-bundle.mjs scripts/lib/licences.mjs scripts/lib/
 COPY src src
 RUN npm run build:gateway && npm run build:browser && npm run build:command && npm run build:console && rm dist/.tsbuildinfo
 

@@ -79,6 +79,8 @@ export interface PosternOptions {
   key?: ApiKey | undefined;
   settings?: Record<string, string>;
   nodeOptions?: string | undefined;
+  /** What is started of the checkout; default: the built gateway. */
+  main?: string;
 }
 
 export interface Postern extends Server {
@@ -87,9 +89,9 @@ export interface Postern extends Server {
 
 /** The built gateway as in production: log lines of every request to nowhere, metrics on. */
 export async function startPostern(options: PosternOptions): Promise<Postern> {
-  const { zooKeeperPort, core, checkout = ROOT, key, settings, nodeOptions } = options;
+  const { zooKeeperPort, core, checkout = ROOT, main = 'dist/main.js', key, settings, nodeOptions } = options;
   const { port = await freePort() } = options;
-  const child = spawnOn(core, process.execPath, [...(await imageFlags()), join(checkout, 'dist/main.js')], {
+  const child = spawnOn(core, process.execPath, [...(await imageFlags()), join(checkout, main)], {
     env: {
       PATH: process.env['PATH'],
       NODE_OPTIONS: nodeOptions,

@@ -13,7 +13,6 @@ import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { cpus, loadavg } from 'node:os';
 import { join, resolve } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { build, endWithParent } from '../../scripts/lib/zookeeper.mjs';
 import { SCHEDULE_SETTINGS } from '../../test/histories/workloads/schedule.js';
@@ -35,7 +34,7 @@ const { values } = parseArgs({
   },
 });
 
-/** What was decided or posted is kept for as long as the rest that nobody uses, see replica.mjs. */
+/** What was decided or posted is kept for as long as the rest that nobody uses, see replica.ts. */
 const SETTINGS = {
   ...SCHEDULE_SETTINGS,
   POSTERN_TRANSACTION_HISTORY_MS: '300000',
@@ -60,10 +59,10 @@ process.once('SIGTERM', () => process.exit(143));
 await build(say);
 const minutes = Number(values.minutes);
 const zookeeper = await startZooKeeper({ heap: '1g', tickTime: TICK_MS, config: { maxSessionTimeout: '300000' } });
-const nodeOptions = `--expose-gc --import ${pathToFileURL(join(ROOT, 'bench/soak/replica.mjs')).href}`;
+const replica = { main: 'bench/soak/replica.ts', nodeOptions: '--expose-gc --import tsx', settings: SETTINGS };
 const replicas = [
-  await startPostern({ zooKeeperPort: zookeeper.port, nodeOptions, settings: SETTINGS }),
-  await startPostern({ zooKeeperPort: zookeeper.port, nodeOptions, settings: SETTINGS }),
+  await startPostern({ zooKeeperPort: zookeeper.port, ...replica }),
+  await startPostern({ zooKeeperPort: zookeeper.port, ...replica }),
 ];
 const work: Work = {
   ports: replicas.map(({ port }) => port),

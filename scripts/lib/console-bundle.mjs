@@ -6,10 +6,10 @@ import { copyFile, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { brotliCompressSync } from 'node:zlib';
 import { build } from 'esbuild';
+import { licences } from './licences.mjs';
 
 /** Of everything that the page loads, compressed. */
 const BYTES_MAX = 150_000;
-const LIBRARIES = ['preact', '@preact/signals', '@preact/signals-core', 'uplot'];
 
 /**
  * @param {string} root of the repository
@@ -19,7 +19,7 @@ export async function bundleConsole(root, log) {
   const outdir = join(root, 'dist', 'console');
   await rm(outdir, { recursive: true, force: true });
   await mkdir(outdir, { recursive: true });
-  await build({
+  const { metafile } = await build({
     absWorkingDir: root,
     entryPoints: { app: 'src/console/main.tsx' },
     outdir,
@@ -28,6 +28,7 @@ export async function bundleConsole(root, log) {
     platform: 'browser',
     target: 'es2022',
     bundle: true,
+    metafile: true,
     minify: true,
     legalComments: 'none', // licences.txt has them in full
     logLevel: 'warning',
@@ -36,15 +37,6 @@ export async function bundleConsole(root, log) {
   const files = await Promise.all(['index.html', 'app.js', 'app.css'].map((name) => readFile(join(outdir, name))));
   const bytes = files.reduce((sum, file) => sum + brotliCompressSync(file).length, 0);
   if (bytes > BYTES_MAX) throw new Error(`the console has ${bytes} bytes compressed, ${BYTES_MAX} are the most`);
-  await writeFile(join(outdir, 'licences.txt'), await licences(root));
+  await writeFile(join(outdir, 'licences.txt'), await licences(root, metafile));
   log(`dist/console has ${bytes} bytes compressed`);
-}
-
-/** @param {string} root */
-async function licences(root) {
-  const texts = LIBRARIES.map(async (library) => {
-    const text = await readFile(join(root, 'node_modules', ...library.split('/'), 'LICENSE'), 'utf8');
-    return `${library}\n\n${text.trim()}\n`;
-  });
-  return (await Promise.all(texts)).join('\n\n');
 }

@@ -85,6 +85,8 @@ export async function build(log) {
   const { problem, output } = await run(process.execPath, args, { timeoutMs: BUILD_MS, cwd: ROOT });
   if (problem) throw new Error(`The build failed:\n${output.trim() || problem}`);
   // Loaded late: the packages may not have been there.
+  const { bundleGateway } = await import('./gateway-bundle.mjs');
+  await bundleGateway(ROOT);
   const { bundleBrowser } = await import('./browser-bundle.mjs');
   await bundleBrowser(ROOT);
   const { bundleCommand } = await import('./command-bundle.mjs');

@@ -1,11 +1,11 @@
 /** The contract as data: `openapi.yaml`, read once, and the parts of it that serving a request needs. */
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { JSON_SCHEMA, load as parse } from 'js-yaml';
+import { ROOT } from '../../root.js';
 import type { Scope } from '../frame/exchange.js';
+import { documentOf } from './document.js';
 
-/** Beside `src` in a checkout and beside `dist` in the package. */
-const FILE = fileURLToPath(new URL('../../../openapi.yaml', import.meta.url));
+const FILE = fileURLToPath(new URL('openapi.yaml', ROOT));
 
 /** The contract's media type for bytes of any type. */
 export const ANY_TYPE = '*/*';
@@ -161,25 +161,13 @@ export function openApi(): OpenApi {
 
 function load(): OpenApi {
   const text = readFileSync(FILE, 'utf8');
-  const document = parseCompactly(text);
+  const document = documentOf(text) as Document;
   const operations = Object.entries(document.paths).flatMap(([template, item]) =>
     METHODS.flatMap((method) =>
       item[method] === undefined ? [] : [operationOf(document, template, method, item[method])],
     ),
   );
   return { text, document, operations };
-}
-
-/**
- * Strings cut from a text with characters beyond Latin-1 have two bytes per character, and so has everything that they
- * become part of: log lines, metrics, and answers, because V8 keeps one copy of each member name. So the file is parsed
- * as ASCII, in which other characters stand as `%u2026`; JSON's reader, which makes the shortest form, puts them back.
- */
-function parseCompactly(text: string): Document {
-  const escaped = text.replace(/[^\0-\x7f]/g, (unit) => `%u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
-  const ascii = Buffer.from(escaped, 'latin1').toString('latin1');
-  const json = JSON.stringify(parse(ascii, { schema: JSON_SCHEMA }));
-  return JSON.parse(json.replaceAll(/%u([0-9a-f]{4})/g, '\\u$1')) as Document;
 }
 
 function operationOf(document: Document, template: string, method: string, source: OperationObject): Operation {

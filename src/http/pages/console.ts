@@ -5,11 +5,11 @@
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { PosternError } from '../../errors.js';
+import { ROOT } from '../../root.js';
 import type { Handler, Routes } from '../frame/exchange.js';
 import { asset, type Source } from './asset.js';
 
-/** In a checkout and in the package: `dist/console` is three folders up from here and down again. */
-const FOLDER = new URL('../../../dist/console/', import.meta.url);
+const FOLDER = new URL('dist/console/', ROOT);
 
 /** Nothing but its own files, and no connection but to this origin; `data:` is for the icon that a page has. */
 const SECURITY_POLICY = [
