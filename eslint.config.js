@@ -158,7 +158,6 @@ export default defineConfig(
       '@typescript-eslint/restrict-template-expressions': ['error', { allowNumber: true, allowBoolean: true }],
       '@typescript-eslint/require-await': 'off', // an async face over a synchronous answer is no mistake
       eqeqeq: ['error', 'always', { null: 'ignore' }],
-      'import-x/no-cycle': 'error',
       ...restrictedPaths(),
     },
   },
