@@ -10,11 +10,11 @@ const leftOut = env['TEST_EXCLUDE']?.split(',') ?? [];
 
 const NO_TESTS = ['**/node_modules/**', 'test/browser/**', ...leftOut];
 
-/** What measures or floods its process, kills others, and what is drawn by chance for minutes. */
+/** What measures or floods its process, and what fills it for minutes. */
 const ALONE = [
-  'test/**/{faults,fuzz,histories,model,scale,scripts,upgrade}/**/*.test.ts',
+  'test/**/{fuzz,histories,scale,scripts,upgrade}/**/*.test.ts',
   'test/**/*-cost.test.ts',
-  'test/frame/{cost-of-checks,overload}.test.ts',
+  'test/frame/**/{cost-of-checks,overload}.test.ts',
 ];
 
 /** The long ones first, and those that share a process one after the other. */

@@ -14,8 +14,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
   await removeAbandonedData();
   const { version, origin } = await zooKeeperRelease();
   console.log(`ZooKeeper ${version} from ${origin}`);
-  // It keeps what every test of the run has written under a root of its own.
-  const zookeeper = await startZooKeeper({ jvmFlags: ['-Xmx2g'] });
+  // It keeps what every test of the run has written under a root of its own, and lives long enough for both compilers.
+  const zookeeper = await startZooKeeper({ jvmFlags: ['-Xmx2g', '-XX:TieredStopAtLevel=4'] });
   project.provide('zookeeper', zookeeper.connectString);
   return () => zookeeper.stop();
 }
