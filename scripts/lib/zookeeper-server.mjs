@@ -8,7 +8,8 @@ import { spawn } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { connect, createServer } from 'node:net';
-import { delimiter, join, resolve } from 'node:path';
+import { join, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { endWithParent } from './children.mjs';
 
 const HOST = '127.0.0.1';
@@ -103,8 +104,11 @@ function spawnServer(options, { dataDir, confDir, logFile }) {
       ...JVM,
       ...(options.jvmFlags?.some((flag) => flag.startsWith('-Xmx')) ? [] : ['-Xmx256m']),
       ...(options.jvmFlags ?? []),
+      // logback from Maven and Apache, log4j from Debian. Not through the class path: with a folder in it Java takes no archive of classes.
+      `-Dlogback.configurationFile=${join(confDir, 'logback.xml')}`,
+      `-Dlog4j.configuration=${pathToFileURL(join(confDir, 'log4j.properties')).href}`,
       '-cp',
-      [confDir, options.classpath].join(delimiter),
+      options.classpath,
       'org.apache.zookeeper.server.quorum.QuorumPeerMain',
       join(confDir, 'zoo.cfg'),
     ],
@@ -131,8 +135,8 @@ async function writeConfiguration(confDir, dataDir, { clientPort, tickTime, conf
   // zoo.cfg is a Java properties file, in which a backslash escapes.
   const lines = Object.entries(settings).map(([key, value]) => `${key}=${value.replaceAll('\\', '\\\\')}\n`);
   await writeFile(join(confDir, 'zoo.cfg'), lines.join(''));
-  // logback from Maven and Apache, log4j from Debian; both write to standard output, which is the log file. How servers
-  // elect and follow each other is told whatever the level.
+  // Both write to standard output, which is the log file. How servers elect and follow each other is told whatever the
+  // level.
   await writeFile(
     join(confDir, 'logback.xml'),
     `<configuration><statusListener class="ch.qos.logback.core.status.NopStatusListener"/>

@@ -1,7 +1,7 @@
 /** One ZooKeeper server for the whole run, started before the first test file and stopped after the last. */
 import type { TestProject } from 'vitest/node';
 import { startZooKeeper } from './start-zookeeper.js';
-import { removeAbandonedData, zooKeeperRelease } from './zookeeper/node.js';
+import { archiveClasses, removeAbandonedData, zooKeeperRelease } from './zookeeper/node.js';
 
 declare module 'vitest' {
   export interface ProvidedContext {
@@ -14,6 +14,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   await removeAbandonedData();
   const { version, origin } = await zooKeeperRelease();
   console.log(`ZooKeeper ${version} from ${origin}`);
+  await archiveClasses();
   // It keeps what every test of the run has written under a root of its own, and lives long enough for both compilers.
   const zookeeper = await startZooKeeper({ jvmFlags: ['-Xmx2g', '-XX:TieredStopAtLevel=4'] });
   project.provide('zookeeper', zookeeper.connectString);

@@ -1,8 +1,9 @@
 /**
  * One ZooKeeper server process of the tests: its ports, its settings, its lives.
  */
-import { accessSync, constants } from 'node:fs';
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { createHash } from 'node:crypto';
+import { accessSync, constants, existsSync } from 'node:fs';
+import { mkdtemp, readdir, rename, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { env, kill, pid } from 'node:process';
@@ -149,13 +150,39 @@ export function zooKeeperRelease(): Promise<{ java: string } & Provided> {
   return provided;
 }
 
+/**
+ * Archives the classes that a server loads, unless that was done before: each of the hundreds of servers of a run
+ * starts with a third less CPU.
+ */
+export async function archiveClasses(): Promise<void> {
+  const archive = classArchiveOf(await zooKeeperRelease());
+  if (existsSync(archive)) return;
+  const unfinished = `${archive}.${pid}`;
+  const jvmFlags = [`-XX:ArchiveClassesAtExit=${unfinished}`, '-Xlog:disable'];
+  await withFreePorts(1, async (dir, [ports]) => {
+    const server = await launch(dir, ports as NodePorts, { jvmFlags }, {});
+    await server.ready(timing.startMs);
+    await server.stop();
+    await rm(dir, { recursive: true });
+  });
+  await rename(unfinished, archive);
+}
+
+/** It fits this Java and these jars; Java does not take another one. */
+function classArchiveOf({ java, classpath }: { java: string } & Provided): string {
+  const key = createHash('sha256').update(`${java}\n${classpath}`).digest('hex').slice(0, 16);
+  return join(CACHE_DIR, 'zookeeper', `classes-${key}.jsa`);
+}
+
 export async function launch(
   dataDir: string,
   ports: NodePorts,
   options: StartOptions,
   place: { myid?: number; servers?: Record<string, string> },
 ): Promise<ZooKeeperServer> {
-  const { java, classpath } = await zooKeeperRelease();
+  const release = await zooKeeperRelease();
+  const { java, classpath } = release;
+  const archive = classArchiveOf(release);
   const tls = options.tls && certificateSettings(options.tls, ports.secure);
   return startZooKeeperServer({
     java,
@@ -170,7 +197,12 @@ export async function launch(
       ...tls?.config,
       ...options.config,
     },
-    jvmFlags: [...JVM_FLAGS, ...(tls?.jvmFlags ?? []), ...(options.jvmFlags ?? [])],
+    jvmFlags: [
+      ...JVM_FLAGS,
+      ...(existsSync(archive) ? [`-XX:SharedArchiveFile=${archive}`] : []),
+      ...(tls?.jvmFlags ?? []),
+      ...(options.jvmFlags ?? []),
+    ],
     waitUntilReady: false, // no member of an ensemble is ready before most have started
     ...place,
   });
