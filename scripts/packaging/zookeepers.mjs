@@ -13,8 +13,8 @@ import {
 } from '../lib/zookeeper.mjs';
 
 const TICK_MS = 500;
-/** Below the range from which the kernel takes ports for outgoing connections. */
-const PORTS = /** @type {const} */ ([20_000, 32_000]);
+/** Below those from which the kernel takes ports for outgoing connections, and those of tests that run beside. */
+const PORTS = /** @type {const} */ ([14_000, 20_000]);
 const CONFIG = { maxClientCnxns: '0', minSessionTimeout: '1000', maxSessionTimeout: '300000', preAllocSize: '1024' };
 const JVM_FLAGS = ['-XX:TieredStopAtLevel=1', '-Dzookeeper.extendedTypesEnabled=true', '-Dzookeeper.forceSync=no'];
 

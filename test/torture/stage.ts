@@ -197,8 +197,8 @@ export function newLeaseKey(): string {
 
 /** Their order by name is that of the servers, for every replica: by it a lease finds its preferred server (ADR 5). */
 async function proxiesFor(ensemble: TestEnsemble): Promise<TcpProxy[]> {
-  const taken = new Set<number>();
-  for (let i = 0; i < SERVERS; i += 1) await freePort(taken);
-  const ports = [...taken].sort((a, b) => a - b);
+  const ports: number[] = [];
+  for (let i = 0; i < SERVERS; i += 1) ports.push(await freePort());
+  ports.sort((a, b) => a - b);
   return Promise.all(ensemble.nodes.map(({ port }, i) => startTcpProxy({ port, listenPort: ports[i] as number })));
 }

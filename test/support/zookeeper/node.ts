@@ -209,15 +209,9 @@ export async function launch(
 }
 
 export async function withFreePorts<T>(servers: number, make: (dir: string, ports: NodePorts[]) => T): Promise<T> {
-  const taken = new Set<number>();
   const ports: NodePorts[] = [];
   for (let index = 0; index < servers; index++) {
-    const [client, secure, quorum, election] = [
-      await freePort(taken),
-      await freePort(taken),
-      await freePort(taken),
-      await freePort(taken),
-    ];
+    const [client, secure, quorum, election] = [await freePort(), await freePort(), await freePort(), await freePort()];
     ports.push({ client, secure, quorum, election });
   }
   return make(await mkdtemp(join(memoryDir(), `${DATA_PREFIX}${pid}-`)), ports);
