@@ -1,6 +1,8 @@
 /** Leases looked up by their public ids, without their tokens: each keeps a record in a znode of its own. */
 import type { Page } from '../page.js';
 import type { ControlSession } from '../zookeeper/control-session.js';
+import type { NodeData } from '../zookeeper/operations.js';
+import { readOfMany } from '../zookeeper/read-nodes.js';
 import { BUCKET_DIGITS, type Layout } from './layout.js';
 
 /** The content of a lease's own znode; JSON. */
@@ -16,6 +18,12 @@ export interface LeaseRecord {
   token: string;
 }
 
+/** What a list shows of it. */
+export type LeaseSummary = Pick<LeaseRecord, 'leaseId' | 'principal' | 'label' | 'ttlMs' | 'createdAt'>;
+
+/** With the most metadata, the longest label and principal, and the token. */
+const RECORD_BYTES_MAX = 8 * 1024;
+
 export class LeaseRecords {
   readonly #control: ControlSession;
   readonly #layout: Layout;
@@ -30,18 +38,19 @@ export class LeaseRecords {
     namespace: string,
     page: Page,
     deadline: number,
-  ): Promise<{ items: LeaseRecord[]; next: string | undefined }> {
+  ): Promise<{ items: LeaseSummary[]; next: string | undefined }> {
     const directory = this.#layout.leases(namespace);
     const zk = this.#control.until(deadline);
     await zk.sync(directory);
     const buckets = (await zk.children(directory)).sort();
-    const items: LeaseRecord[] = [];
+    const items: LeaseSummary[] = [];
     for (const bucket of buckets) {
       if (page.after !== undefined && bucket < page.after.slice(0, BUCKET_DIGITS)) continue;
       if (!bucket.startsWith(page.prefix.slice(0, BUCKET_DIGITS)) && !page.prefix.startsWith(bucket)) continue;
       const ids = (await zk.names(`${directory}/${bucket}`)).page(page);
       const wanted = ids.slice(0, page.limit - items.length + 1);
-      const records = await Promise.all(wanted.map((id) => this.find(namespace, id, deadline)));
+      const paths = wanted.map((id) => this.#layout.lease(namespace, id));
+      const records = await readOfMany(zk, this.#control.largeReads, paths, summaryOf, RECORD_BYTES_MAX);
       for (const record of records) if (record !== undefined) items.push(record);
       if (items.length > page.limit) return { items: items.slice(0, page.limit), next: items[page.limit - 1]?.leaseId };
       // Some have ended since they were listed: what is behind them comes with the next page.
@@ -67,6 +76,13 @@ export class LeaseRecords {
     }
     return undefined;
   }
+}
+
+function summaryOf({ data }: Pick<NodeData, 'data'>): LeaseSummary | undefined {
+  const record = parseRecord(data);
+  if (record === undefined) return undefined;
+  const { leaseId, principal, label, ttlMs, createdAt } = record; // without the metadata, which may be long
+  return { leaseId, principal, label, ttlMs, createdAt };
 }
 
 /** Another program that writes under the same root may have put anything there. */

@@ -15,7 +15,7 @@ const LOOKED_MAX = 2_000;
 /** So many nodes in directories are described together, or those of one directory if it has more. */
 const DESCRIBED_AT_ONCE = 500;
 /** About so many characters that callers gave are shown in one page, or one item if that has more. */
-const PAGE_LENGTH = 1024 * 1024;
+export const PAGE_LENGTH = 1024 * 1024;
 
 export interface InUse<T> {
   /** Whether a name may be in use although its directory is empty; `describe` tells. */

@@ -2,7 +2,7 @@
 import { PosternError } from '../../errors.js';
 import type { Lease } from '../../leases/lease.js';
 import type { Leases } from '../../leases/leases.js';
-import type { LeaseRecord } from '../../leases/records.js';
+import type { LeaseRecord, LeaseSummary } from '../../leases/records.js';
 import type { Coordination } from '../../recipes/coordination.js';
 import { endLease } from '../../recipes/line/delay/end-lease.js';
 import { describeClaims, type HeldClaim } from '../../recipes/lease-view/held-claims.js';
@@ -232,7 +232,7 @@ function describeEvent(lease: Lease, event: LeaseEvent): ServerEvent {
   }
 }
 
-function summarize(record: LeaseRecord, namespace: string): Schemas['LeaseSummary'] {
+function summarize(record: LeaseSummary, namespace: string): Schemas['LeaseSummary'] {
   return {
     leaseId: record.leaseId,
     principal: record.principal,

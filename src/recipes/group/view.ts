@@ -2,13 +2,17 @@
  * What everybody may see of a group. One group is read behind a quorum, unless asked otherwise, a list of them after a
  * `sync`; requests of the same moment share a reading.
  */
+import { lengthShown } from '../../json-text.js';
 import type { Page } from '../../page.js';
 import { describeMember, type MemberView } from '../membership/member.js';
-import { listInUse } from '../names-in-use.js';
+import { listInUse, PAGE_LENGTH } from '../names-in-use.js';
 import type { BoundClient } from '../../zookeeper/bound.js';
 import type { ByteBudget } from '../../zookeeper/byte-budget.js';
-import { readNodes } from '../../zookeeper/read-nodes.js';
+import { readOfMany } from '../../zookeeper/read-nodes.js';
 import { SeenMembers, type GroupView } from './seen-members.js';
+
+/** Of a page: with long values a few of these fill it. */
+const READ_AT_ONCE = 200;
 
 /** As the server at hand knows it. */
 export async function describeGroupStale(
@@ -24,22 +28,26 @@ export async function describeGroupStale(
 /** Members in the order of their names. */
 export async function listMembers(
   zk: BoundClient,
+  largeReads: ByteBudget,
   directory: string,
   page: Page,
 ): Promise<{ items: MemberView[]; next: string | undefined }> {
   const names = (await zk.fresh(() => zk.names(directory))).page(page);
   const shown = names.slice(0, page.limit);
-  const nodes = await readNodes(
-    zk,
-    shown.map((name) => `${directory}/${name}`),
-  );
-  return {
-    items: shown.flatMap((name, i) => {
-      const node = nodes[i];
-      return node === undefined ? [] : [describeMember(name, node)];
-    }),
-    next: names.length > page.limit ? shown.at(-1) : undefined,
-  };
+  const items: MemberView[] = [];
+  let length = 0;
+  for (let i = 0; i < shown.length; i += READ_AT_ONCE) {
+    const batch = shown.slice(i, i + READ_AT_ONCE);
+    const paths = batch.map((name) => `${directory}/${name}`);
+    const found = await readOfMany(zk, largeReads, paths, (node, at) => describeMember(batch[at] as string, node));
+    for (const item of found) {
+      if (item === undefined) continue;
+      length += lengthShown(item.value);
+      if (items.length > 0 && length > PAGE_LENGTH) return { items, next: items.at(-1)?.member };
+      items.push(item);
+    }
+  }
+  return { items, next: names.length > page.limit ? shown.at(-1) : undefined };
 }
 
 /** Groups that have members, in the order of their names. */

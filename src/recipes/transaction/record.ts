@@ -11,6 +11,7 @@
  * matters (`progressOf`).
  */
 import { createHash } from 'node:crypto';
+import { asShown } from '../../json-text.js';
 import type { NodeData, Stat } from '../../zookeeper/operations.js';
 import { expectKnown, type KnownFields } from '../known-record.js';
 
@@ -121,6 +122,7 @@ export function lookAt(ref: TransactionRef, { data, stat }: Pick<NodeData, 'data
   const what = `the transaction "${ref.id}"`;
   const record = expectKnown(what, JSON.parse(data.toString('utf8')) as TransactionRecord, KNOWN_TRANSACTION);
   if (record.decision !== undefined) expectKnown(what, record.decision as object, KNOWN_DECISION);
+  if ('data' in record) record.data = asShown(record.data); // whoever waits keeps it
   return lookOf(ref, record, stat);
 }
 

@@ -225,5 +225,6 @@ export class Transactions {
 }
 
 function isSame({ decision: _, ...before }: TransactionRecord, record: TransactionRecord): boolean {
-  return isDeepStrictEqual(before, JSON.parse(JSON.stringify(record)));
+  const [was, is] = [before, record].map((one): unknown => JSON.parse(JSON.stringify(one)));
+  return isDeepStrictEqual(was, is);
 }

@@ -83,7 +83,7 @@ class GroupRoutes {
   async listMembers(exchange: Exchange): Promise<Answer> {
     const { path } = await this.state.subjectOf(exchange);
     const zk = this.#context.control.until(exchange.deadline);
-    const { items, next } = await listMembers(zk, path, pageOf(exchange));
+    const { items, next } = await listMembers(zk, this.#context.control.largeReads, path, pageOf(exchange));
     const body: Schemas['MemberList'] = { items: items.map(describeMember), ...pageTokenOf(next) };
     return { status: 200, body };
   }

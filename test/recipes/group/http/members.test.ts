@@ -238,6 +238,20 @@ describe('a long poll', () => {
 });
 
 describe('lists', () => {
+  test('of members with long values end after about a MiB of them, and go on with the next page', async () => {
+    await using pair = await startPair();
+    const lease = await leaseFor(pair.a);
+    const members = Array.from({ length: 300 }, (_, i) => `w${String(i).padStart(3, '0')}`);
+    const value = 'v'.repeat(4_000);
+    await Promise.all(members.map((member) => join(pair.a, 'long', member, lease, { value })));
+    const path = '/v1/groups/long/members?limit=1000';
+    const first = await pair.b.expect(200, 'GET', path);
+    expect(JSON.stringify(first).length).toBeLessThan(1.2 * 1024 * 1024);
+    const rest = await pair.b.expect(200, 'GET', `${path}&pageToken=${first.nextPageToken}`);
+    expect([...first.items, ...rest.items].map(({ member }: { member: string }) => member)).toEqual(members);
+    expect(rest.nextPageToken).toBeUndefined();
+  });
+
   test('of groups and of members are paged in the order of the names, with a prefix', async () => {
     await using pair = await startPair();
     const lease = await leaseFor(pair.a);
