@@ -235,7 +235,7 @@ export const LIMITS = {
     {
       env: 'POSTERN_MAX_WATCHED_KEYS',
       sentence:
-        'How many names, and configuration keys under prefixes, all streams of this replica may watch together, of which those of one principal may have half; a single stream watches at most 10 000.',
+        'How many names, and configuration keys under prefixes, all streams of many things in this replica may watch together, of which those of one principal may have half; a single stream watches at most 10 000. Streams of one thing do not count: POSTERN_MAX_STREAMS_PER_PRINCIPAL bounds them.',
     },
     { fallback: MAX_WATCHED_KEYS, min: 1, max: 10_000_000 },
   ),
