@@ -137,8 +137,8 @@ export class EnsembleHomes implements Homes {
 
   /**
    * As the newest map says of which this replica knows. An ensemble whose map it has not read may have a newer one if
-   * `default` does not know that ensemble, or if the file is newer than all that is known: `default` may have been made
-   * anew, or set back, and what the file puts there is not taken for its own.
+   * `default` does not know that ensemble, or if the file is newer than all that is known: what is known may have been
+   * made anew, or set back, and what the file puts there is not taken for its own.
    */
   #placeOf(namespace: string): Place {
     let newest: EnsembleMap | undefined;
@@ -149,13 +149,11 @@ export class EnsembleHomes implements Homes {
     if (newest === undefined) return proposed;
     const place = newest.placeOf(namespace);
     const other = this.#homes.get(proposed.ensemble)?.stored;
-    const isDoubtful =
+    if (other === undefined || proposed.ensemble === place.ensemble) return place;
+    const isUnknown =
       place.ensemble === DEFAULT_ENSEMBLE &&
-      proposed.ensemble !== DEFAULT_ENSEMBLE &&
-      other !== undefined &&
-      (this.#homes.get(DEFAULT_ENSEMBLE)?.stored.idOf(proposed.ensemble) === undefined ||
-        (file.version > newest.version && !other.isTrusted));
-    return isDoubtful ? proposed : place;
+      this.#homes.get(DEFAULT_ENSEMBLE)?.stored.idOf(proposed.ensemble) === undefined;
+    return isUnknown || (file.version > newest.version && !other.isTrusted) ? proposed : place;
   }
 }
 
