@@ -8,7 +8,7 @@ import { parseJson } from '../../src/http/frame/json.js';
 import { openApi, resolve, type Operation, type Schema } from '../../src/http/contract/openapi.js';
 import { batchOf } from '../../src/http/routes/config/batch.js';
 import { createValidators, type OperationValidator } from '../../src/http/contract/validation.js';
-import { cpuMsOf } from '../support/cpu.js';
+import { cpuMsOf } from '../support/usage.js';
 import { scaled } from '../support/timing.js';
 
 const COSTS_AT_MOST_MS = 100;

@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openApi, type Operation } from '../../../src/http/contract/openapi.js';
 import { makeApiKeys, type ApiKeys, type KeyedClient } from '../../support/http/api-keys.js';
-import { cpuMsOf } from '../../support/cpu.js';
+import { cpuMsOf } from '../../support/usage.js';
 import { startFrame, type Frame } from '../harness.js';
 
 const QUICK_CPU_MS = 100;

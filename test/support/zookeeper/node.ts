@@ -135,10 +135,16 @@ export class ZooKeeperNode {
   }
 }
 
-let provided: Promise<{ java: string } & Provided> | undefined;
+interface Release extends Provided {
+  readonly java: string;
+  /** Where the archive of its classes is, if it was made (`archiveClasses`). */
+  readonly classArchive: string;
+}
+
+let provided: Promise<Release> | undefined;
 
 /** Java and the jars, looked up once per process; `npm test` has fetched them before. */
-export function zooKeeperRelease(): Promise<{ java: string } & Provided> {
+export function zooKeeperRelease(): Promise<Release> {
   provided ??= Promise.all([
     checkJava(),
     provideZooKeeper({
@@ -146,7 +152,7 @@ export function zooKeeperRelease(): Promise<{ java: string } & Provided> {
       cacheDir: CACHE_DIR,
       archive: env['POSTERN_ZOOKEEPER_ARCHIVE'],
     }),
-  ]).then(([java, release]) => ({ java, ...release }));
+  ]).then(([java, release]) => ({ java, ...release, classArchive: classArchiveOf(java, release) }));
   return provided;
 }
 
@@ -155,9 +161,9 @@ export function zooKeeperRelease(): Promise<{ java: string } & Provided> {
  * starts with a third less CPU.
  */
 export async function archiveClasses(): Promise<void> {
-  const archive = classArchiveOf(await zooKeeperRelease());
-  if (existsSync(archive)) return;
-  const unfinished = `${archive}.${pid}`;
+  const { classArchive } = await zooKeeperRelease();
+  if (existsSync(classArchive)) return;
+  const unfinished = `${classArchive}.${pid}`;
   const jvmFlags = [`-XX:ArchiveClassesAtExit=${unfinished}`, '-Xlog:disable'];
   await withFreePorts(1, async (dir, [ports]) => {
     const server = await launch(dir, ports as NodePorts, { jvmFlags }, {});
@@ -165,11 +171,11 @@ export async function archiveClasses(): Promise<void> {
     await server.stop();
     await rm(dir, { recursive: true });
   });
-  await rename(unfinished, archive);
+  await rename(unfinished, classArchive);
 }
 
 /** It fits this Java and these jars; Java does not take another one. */
-function classArchiveOf({ java, classpath }: { java: string } & Provided): string {
+function classArchiveOf(java: string, { classpath }: Provided): string {
   const key = createHash('sha256').update(`${java}\n${classpath}`).digest('hex').slice(0, 16);
   return join(CACHE_DIR, 'zookeeper', `classes-${key}.jsa`);
 }
@@ -180,9 +186,7 @@ export async function launch(
   options: StartOptions,
   place: { myid?: number; servers?: Record<string, string> },
 ): Promise<ZooKeeperServer> {
-  const release = await zooKeeperRelease();
-  const { java, classpath } = release;
-  const archive = classArchiveOf(release);
+  const { java, classpath, classArchive } = await zooKeeperRelease();
   const tls = options.tls && certificateSettings(options.tls, ports.secure);
   return startZooKeeperServer({
     java,
@@ -199,7 +203,7 @@ export async function launch(
     },
     jvmFlags: [
       ...JVM_FLAGS,
-      ...(existsSync(archive) ? [`-XX:SharedArchiveFile=${archive}`] : []),
+      ...(existsSync(classArchive) ? [`-XX:SharedArchiveFile=${classArchive}`] : []),
       ...(tls?.jvmFlags ?? []),
       ...(options.jvmFlags ?? []),
     ],

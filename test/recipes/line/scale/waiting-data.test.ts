@@ -1,20 +1,13 @@
 /** What a replica keeps of the data of requests that wait. */
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
 import { startReplica } from '../../../support/start-gateway.js';
 import { scaled } from '../../../support/timing.js';
+import { memoryInUse } from '../../../support/usage.js';
 
 const REQUESTS = 200;
 const KIB = 1_024;
 const OBJECTS = { x: Array.from({ length: 1_300 }, () => ({})) };
 const TEXT = { x: 'y'.repeat(JSON.stringify(OBJECTS).length) };
-
-function heapBytes(): number {
-  setFlagsFromString('--expose-gc');
-  (runInNewContext('gc') as () => void)();
-  return process.memoryUsage().heapUsed;
-}
 
 test('its text, and not the objects that it is parsed into', { timeout: scaled(60_000) }, async () => {
   await using replica = await startReplica();
@@ -22,11 +15,11 @@ test('its text, and not the objects that it is parsed into', { timeout: scaled(6
   const waiting: Promise<unknown>[] = [];
   const bytesOf = async (name: string, data: object): Promise<number> => {
     await replica.hold(name, holder);
-    const before = heapBytes();
+    const before = memoryInUse().heapUsed;
     for (let i = 0; i < REQUESTS; i += 1)
       waiting.push(replica.acquire(name, waiter, { requestId: String(i), waitMs: 50_000, data }));
     await replica.untilWaiting(name, REQUESTS);
-    return (heapBytes() - before) / REQUESTS;
+    return (memoryInUse().heapUsed - before) / REQUESTS;
   };
   await bytesOf('first', TEXT); // what is kept of the first ones is kept once
   const ofText = await bytesOf('text', TEXT);

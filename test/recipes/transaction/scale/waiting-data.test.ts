@@ -1,10 +1,9 @@
 /** What a replica keeps of the data of a transaction for each request that waits for its decision. */
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
 import { startReplica, type Replica } from '../../../support/start-gateway.js';
 import { eventually } from '../../../support/eventually.js';
 import { scaled } from '../../../support/timing.js';
+import { memoryInUse } from '../../../support/usage.js';
 import { abort, begin, show } from '../client.js';
 
 const REQUESTS = 100;
@@ -12,12 +11,6 @@ const KIB = 1_024;
 /** 16 000 characters, 350 KB as objects. */
 const OBJECTS = { x: Array.from({ length: 5_300 }, () => ({})) };
 const TEXT = { x: 'y'.repeat(JSON.stringify(OBJECTS).length - 8) };
-
-function heapBytes(): number {
-  setFlagsFromString('--expose-gc');
-  (runInNewContext('gc') as () => void)();
-  return process.memoryUsage().heapUsed;
-}
 
 test('its text, and not the objects that it is parsed into', { timeout: scaled(60_000) }, async () => {
   await using replica = await startReplica();
@@ -27,7 +20,7 @@ test('its text, and not the objects that it is parsed into', { timeout: scaled(6
     const id = await begin(replica, ['a', 'b'], { data });
     ids.push(id);
     const { headers } = await replica.call('GET', `/v1/transactions/${id}`);
-    const before = heapBytes();
+    const before = memoryInUse().heapUsed;
     for (let i = 0; i < REQUESTS; i += 1)
       waiting.push(
         replica.call('GET', `/v1/transactions/${id}?waitMs=50000`, {
@@ -35,7 +28,7 @@ test('its text, and not the objects that it is parsed into', { timeout: scaled(6
         }),
       );
     await eventually('all wait', async () => (await requestsInFlight(replica)) === waiting.length + 1);
-    return (heapBytes() - before) / REQUESTS;
+    return (memoryInUse().heapUsed - before) / REQUESTS;
   };
   await bytesOf(TEXT); // what is kept of the first ones is kept once
   const ofText = await bytesOf(TEXT);

@@ -1,4 +1,6 @@
-/** Processor time: what a thing costs, also on a machine that others keep busy. */
+/** What a thing costs of the processor, also on a machine that others keep busy, and what it keeps of memory. */
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 
 const TRIES = 3;
 
@@ -12,4 +14,11 @@ export async function cpuMsOf(run: () => unknown, enoughMs = 0): Promise<number>
     least = Math.min(least, (user + system) / 1_000);
   }
   return least;
+}
+
+/** Of this process, once its garbage is collected. */
+export function memoryInUse(): NodeJS.MemoryUsage {
+  setFlagsFromString('--expose-gc');
+  (runInNewContext('gc') as () => void)();
+  return process.memoryUsage();
 }
