@@ -56,7 +56,9 @@ interface FoundFloor extends Floor {
 interface Own {
   readonly path: string;
   readonly floor: number;
+  /** The node of the floor, as it was found: the transaction that made it is as ZooKeeper numbers it. */
   readonly data: Buffer;
+  readonly czxid: number;
   /** The process's node on its present control session. */
   registration: string;
   /** What was written into it. */
@@ -213,7 +215,8 @@ export class FencingFloor {
   /** @returns false if it has been raised meanwhile */
   async #register(zk: BoundClient, { path, node, ...found }: FoundFloor): Promise<boolean> {
     const { control, zxids, logger, above } = this.#options;
-    const own: Own = { path, floor: found.floor, data: node.data, registration: '', told: '' };
+    const { data, stat } = node;
+    const own: Own = { path, floor: found.floor, data, czxid: stat.czxid, registration: '', told: '' };
     try {
       if (!(await this.#enter(zk, own))) return false;
     } catch (error) {
@@ -225,7 +228,7 @@ export class FencingFloor {
         );
       throw this.#refused ?? error;
     }
-    zxids.number(stepsOf(found, node.stat.czxid));
+    zxids.number(stepsOf(found, own.czxid));
     await this.#options.onRegistered?.(zk);
     control.admitBy((session) => this.#enterAgain(session));
     this.#own = own;
@@ -237,23 +240,36 @@ export class FencingFloor {
   }
 
   /**
-   * The node of the process first, then a write to that of the floor: a raise that has seen neither fails at the
-   * version, and no lease is made before both are done.
-   * @returns false if that floor has been raised
+   * The node of the process, together with a write to that of the floor: a raise that has not seen the one fails at the
+   * version of the other. That write changes nothing: in an ensemble that was made anew, another floor may stand there.
+   * @returns false if that floor has been raised, or is another one
    */
   async #enter(zk: BoundClient, own: Own): Promise<boolean> {
-    const { control } = this.#options;
-    const registration = join(own.path, BigInt.asUintN(64, control.sessionId).toString(16));
-    try {
-      await unless(zk.create(registration, undefined, 'ephemeral'), 'NODE_EXISTS');
-      await zk.set(own.path, own.data);
-    } catch (error) {
-      if (isReason(error, 'NO_NODE')) return false;
-      throw error;
+    const { path } = own;
+    const registration = join(path, BigInt.asUintN(64, this.#options.control.sessionId).toString(16));
+    for (;;) {
+      const [, node] = await Promise.all([zk.sync(path), zk.find(path)]);
+      if (node === undefined || !this.#isOwn(own, node)) return false;
+      const { data, stat } = node;
+      const entered = zk.multi([
+        { type: 'create', path: registration, mode: 'ephemeral' },
+        { type: 'setData', path, data, version: stat.version },
+      ]);
+      try {
+        if ((await unless(entered, 'NO_NODE', 'BAD_VERSION')) === undefined) continue;
+      } catch (error) {
+        // By an attempt whose answer was lost.
+        if (!isReason(error, 'NODE_EXISTS')) throw error;
+      }
+      own.registration = registration;
+      own.told = '';
+      return true;
     }
-    own.registration = registration;
-    own.told = '';
-    return true;
+  }
+
+  /** Whether it numbers as the floor that this process counts with. */
+  #isOwn({ floor, data, czxid }: Own, node: NodeData): boolean {
+    return node.data.equals(data) && (floor === 0 || node.stat.czxid === this.#options.zxids.of(czxid));
   }
 
   /** On a further session. @returns false if this process must not go on: what it remembers is numbered otherwise */

@@ -205,6 +205,34 @@ test('a replica whose session was away while the floor was raised does nothing a
   expect(await registered(control, root, 1)).toHaveLength(1);
 });
 
+test('a replica never writes its floor over another one that has taken the same place', TIMEOUT, async () => {
+  const root = freshRoot();
+  await using control = await TestControl.open(sharedZooKeeper());
+  await using cuttable = await startCuttable({
+    root,
+    controlSessionTimeoutMs: 2_000,
+    settings: floorOf(EPOCH),
+  });
+  const { replica: stale, proxy } = cuttable;
+  const own = stale.gateway.context.control;
+  const session = own.sessionId;
+  proxy.suspend();
+  await eventually('its session is given up', () => own.sessionId !== session);
+  await eventually('and has ended', async () => (await registered(control, root, 1)).length === 0);
+  // As in an ensemble that was made anew, with a higher floor.
+  const higher = Buffer.from(JSON.stringify({ floor: 9 * EPOCH, earlier: [] }));
+  await control.delete(`${root}/fencing-floors/1`);
+  await control.create(`${root}/fencing-floors/1`, higher);
+  proxy.heal();
+  await eventually('it says so', async () =>
+    JSON.stringify((await stale.call('GET', '/readyz')).body).includes('until it is started again'),
+  );
+  const lease = await stale.call('POST', '/v1/leases', { body: { ttlMs: TTL_MS } });
+  expect(lease.body).toMatchObject({ code: 'zookeeper-unavailable', outcome: 'not-applied' });
+  expect(String((await control.getData(`${root}/fencing-floors/1`)).data)).toBe(String(higher));
+  expect(await registered(control, root, 1)).toEqual([]);
+});
+
 test('a replica with a new session is registered again before it makes a lease', TIMEOUT, async () => {
   const root = freshRoot();
   await using control = await TestControl.open(sharedZooKeeper());
