@@ -243,6 +243,14 @@ export class Leases {
     return opened === undefined ? undefined : new Lease(opened.grant);
   }
 
+  /** As `openStored`, and the token as it is to be kept there: under the key that seals now. */
+  async openKept(token: string, deadline: number): Promise<{ lease: Lease; leaseToken: string } | undefined> {
+    const ring = await this.#options.keys.ring(deadline);
+    const opened = ring.open(token);
+    if (opened === undefined) return undefined;
+    return { lease: new Lease(opened.grant), leaseToken: opened.stale ? ring.seal(opened.grant) : token };
+  }
+
   /**
    * The lease with this public id, by a quorum.
    * @throws StandingConflictError if there is one whose record does not open

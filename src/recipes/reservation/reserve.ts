@@ -194,24 +194,27 @@ class Reserving {
         { owner: record.owner },
       );
     if (isStanding(record)) return this.#repeated(zk, node, record);
-    const lease =
+    const kept =
       record.leaseId === own?.leaseId
-        ? own
-        : await this.#context.leases.openStored(record.leaseToken ?? '', hardDeadline);
-    if (lease === undefined)
+        ? { lease: own, leaseToken: record.leaseToken }
+        : await this.#context.leases.openKept(record.leaseToken ?? '', hardDeadline);
+    if (kept === undefined)
       throw new PosternError(
         'conflict',
         `An earlier request with this requestId waits for "${name}" under a key that this gateway does not have; it leaves the line soon. Repeat the request in a while.`,
       );
+    const { lease, leaseToken } = kept;
     const { version } = node.stat;
     if (record.condemned === true) {
       await this.#end(lease, hardDeadline);
       return undefined;
     }
+    // Whoever waits through a change of keys comes back to it when the old one is gone.
+    const renewed = { ...record, leaseToken };
     const raised = await retrying(hardDeadline, () =>
-      unless(zk.set(this.#path, node.data, version), 'NO_NODE', 'BAD_VERSION'),
+      unless(zk.set(this.#path, encodeReservation(renewed), version), 'NO_NODE', 'BAD_VERSION'),
     );
-    return raised && { record, lease, version: raised.version };
+    return raised && { record: renewed, lease, version: raised.version };
   }
 
   async #end(lease: Lease, deadline: number): Promise<void> {

@@ -227,6 +227,27 @@ test('a change of keys: an extension and a repeated request hand out the token s
   expect((await giveBack(end, 'kept', extended)).status).toBe(204);
 });
 
+test('a change of keys: who waits keeps the place that the request was repeated for (C58)', async () => {
+  const [one, two] = [randomBytes(32).toString('base64'), randomBytes(32).toString('base64')];
+  const root = freshRoot();
+  const start = (keys: string): ReturnType<typeof startReplica> =>
+    startReplica({ root, settings: { POSTERN_LEASE_KEYS: keys } });
+  await using before = await start(`${one},${two}`);
+  await using after = await start(`${two},${one}`);
+  await using end = await start(two);
+  const requestId = newRequestId();
+  const asked = { requestId, waitMs: 0, keepPlace: true };
+  const lease = await end.createLease();
+  await end.hold('busy', lease);
+  for (const replica of [before, after, end])
+    expect(await tryToReserve(replica, 'busy', asked)).toMatchObject({
+      status: 202,
+      body: { held: false, position: 1 },
+    });
+  await end.endLease(lease);
+  expect(await reserved(end, 'busy', { ...asked, waitMs: 20_000 })).toMatchObject({ requestId });
+});
+
 describe('what is refused', () => {
   test('a token that is another’s, for another lock or namespace, or none at all', async () => {
     const scopes = { default: ['read', 'use'], other: ['read', 'use'] } as const;
