@@ -23,6 +23,8 @@ const GATHERED_BYTES = 3072;
 /** A write of at most this size to a pipe is atomic, so that lines of several workers do not mix (POSIX, PIPE_BUF). */
 const WRITTEN_AT_ONCE_BYTES = 4096;
 const FLUSH_MS = 200;
+/** So long a process that ends waits for the reader of its log. */
+const LAST_FLUSH_MS = 1_000;
 
 /** A destination with `contentMode: 'buffer'`, which the library's types do not cover. */
 interface Bytes {
@@ -31,8 +33,11 @@ interface Bytes {
 
 export interface Log {
   readonly logger: Logger;
-  /** Writes what is still buffered; call it before the process exits. */
-  flush(): void;
+  /**
+   * Writes what is still buffered; call it before the process exits. What cannot be written is given up.
+   * @returns false if a write still waits for the reader, so that `process.exit` would wait for it as well
+   */
+  flush(): Promise<boolean>;
 }
 
 let [lastMs, lastText] = [0, ''];
@@ -51,7 +56,7 @@ export function createLog({ logLevel }: Pick<Config, 'logLevel'>, stream?: Desti
     timestamp,
     formatters: { level: (label: string) => ({ level: label }) },
   };
-  if (stream !== undefined) return { logger: pino(options, stream), flush: () => undefined };
+  if (stream !== undefined) return { logger: pino(options, stream), flush: () => Promise.resolve(true) };
   const output = destination({
     dest: 1,
     sync: false,
@@ -61,9 +66,11 @@ export function createLog({ logLevel }: Pick<Config, 'logLevel'>, stream?: Desti
     periodicFlush: FLUSH_MS,
     contentMode: 'buffer',
   });
+  // Standard output may be full, or closed: the gateway serves all the same, and the next line tries again.
+  output.on('error', () => undefined);
   // Bytes, because their length is known: for a string, the destination would recount its whole buffer at every line.
   const lines = { write: (line: string) => void (output as unknown as Bytes).write(Buffer.from(line)) };
-  return { logger: pino(options, lines), flush: () => flushSync(output) };
+  return { logger: pino(options, lines), flush: () => flushed(output) };
 }
 
 /**
@@ -81,10 +88,14 @@ export function membersLog(logger: Logger): LogMembers {
   };
 }
 
-function flushSync(output: ReturnType<typeof destination>): void {
-  try {
-    output.flushSync();
-  } catch {
-    // Standard output was closed or never opened: there is nobody left to tell.
-  }
+function flushed(output: ReturnType<typeof destination>): Promise<boolean> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => resolve(false), LAST_FLUSH_MS);
+    output.flush(() => {
+      clearTimeout(timer);
+      resolve(true);
+    });
+    // At the exit, the destination would write what is left once more, and repeat for ever what fails.
+    output.flushSync = () => undefined;
+  });
 }

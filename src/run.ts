@@ -6,7 +6,7 @@ import { setImmediate } from 'node:timers/promises';
 import { MAKE_KEY_USAGE, makeKey, UsageError } from './cli/make-key.js';
 import { ConfigError, loadConfig, settingsHelp } from './config.js';
 import { startGateway } from './gateway.js';
-import { createLog } from './log.js';
+import { createLog, type Log } from './log.js';
 import { onStop } from './signals.js';
 import { superviseWorkers } from './workers/supervisor.js';
 
@@ -46,8 +46,7 @@ try {
   process.on('unhandledRejection', (error) => logger.error({ err: error }, 'unhandled promise rejection'));
   if (config.workers > 1 && cluster.isPrimary) {
     const code = await superviseWorkers(config, logger);
-    log.flush();
-    process.exit(code);
+    await leave(log, code);
   }
   const gateway = await startGateway({ config, logger });
   logger.info({ url: gateway.url, opsPort: gateway.opsPort }, 'listening');
@@ -58,13 +57,16 @@ try {
     if (stopping && cluster.isWorker) return;
     stopping = true;
     logger.info({ signal }, 'stopping');
-    void gateway.stop().then(() => {
-      log.flush();
-      process.exit(0);
-    });
+    void gateway.stop().then(() => leave(log, 0));
   });
 } catch (error) {
   // There is no log yet, and a person is reading: sentences, not a stack.
   console.error(error instanceof ConfigError ? error.message : error instanceof Error ? error.message : error);
   process.exit(1);
+}
+
+async function leave(log: Log, code: number): Promise<void> {
+  if (await log.flush()) process.exit(code);
+  // A signal does not wait for the write.
+  process.removeAllListeners('SIGTERM').kill(process.pid, 'SIGTERM');
 }
