@@ -27,6 +27,20 @@ function untilNoLease(replica: Replica, namespace: string): Promise<unknown> {
   );
 }
 
+/** In `orders`, which is closed, reads without a lease are answered, and nothing else is. */
+async function expectOnlyReads(replica: Replica, leaseToken: string, fencingToken: number): Promise<void> {
+  const orders = inNamespace('orders');
+  const closed = { code: 'zookeeper-unavailable', outcome: 'not-applied', namespace: 'orders' };
+  expect(await replica.expect(503, 'PUT', '/v1/config/app', { body: {}, ...orders })).toMatchObject(closed);
+  expect(await replica.expect(503, 'POST', '/v1/leases/self/heartbeat', { leaseToken })).toMatchObject(closed);
+  await replica.expect(503, 'GET', '/v1/leases/self', { leaseToken });
+  const check = { body: { fencingToken } };
+  expect(await replica.expect(200, 'POST', '/v1/locks/l/check', { ...check, ...orders })).toHaveProperty('current');
+  await replica.expect(503, 'POST', '/v1/locks/l/check', { ...check, leaseToken });
+  const keys = { body: { keys: ['app'] } };
+  expect((await replica.expect(200, 'POST', '/v1/config/read', { ...keys, ...orders })).items).toHaveLength(1);
+}
+
 /** What each ensemble has of the key `app` of `orders`. */
 function keysOf({ gateway }: Replica): Promise<string[]> {
   const contexts = gateway.ensembles.map(({ foundation }) => foundation.context);
@@ -64,10 +78,7 @@ describe('a namespace moves', { timeout: scaled(180_000) }, () => {
 
     two.file(2, { orders: { ensemble: 'default', closed: true } });
     await untilInForce(replica, 2);
-    const closed = { code: 'zookeeper-unavailable', outcome: 'not-applied', namespace: 'orders' };
-    expect(await replica.expect(503, 'PUT', '/v1/config/app', { body: {}, ...orders })).toMatchObject(closed);
-    expect(await replica.expect(503, 'POST', '/v1/leases/self/heartbeat', { leaseToken })).toMatchObject(closed);
-    await replica.expect(503, 'GET', '/v1/leases/self', { leaseToken });
+    await expectOnlyReads(replica, leaseToken, before.fencingToken);
     await replica.expect(201, 'PUT', '/v1/config/app', { body: {} });
     await untilNoLease(replica, 'orders');
     const backup = join(mkdtempSync(join(tmpdir(), 'postern-move-')), 'orders.jsonl');

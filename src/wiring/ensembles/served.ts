@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs';
 import { reasonOf, watchFiles } from '../../http/access/watched-file.js';
 import type { Config } from '../../config.js';
-import type { Routes } from '../../http/frame/exchange.js';
+import type { Routes, Scope } from '../../http/frame/exchange.js';
 import type { ZooKeeperLimit } from '../../http/overload/overload.js';
 import { openApi } from '../../http/contract/openapi.js';
 import { chosenRoutes } from '../../http/routes/choice.js';
@@ -217,9 +217,17 @@ async function toldOf(all: readonly Member[], { metrics }: ServedOptions): Promi
   return [toldOfProcess(await metrics.registry.getMetricsAsJSON()), ...(await Promise.all(told))];
 }
 
+/** What changes nothing: besides what is got, what asks for nothing but `read` and has a body only to say of what. */
 function reads(): ReadonlySet<string> {
   const { operations } = openApi();
-  return new Set(operations.filter(({ method }) => method === 'GET').map(({ operationId }) => operationId));
+  const reading = operations.filter(
+    ({ method, scopes, names }) => method === 'GET' || [{ scopes }, ...names].every((need) => isRead(need.scopes)),
+  );
+  return new Set(reading.map(({ operationId }) => operationId));
+}
+
+function isRead(scopes: readonly Scope[]): boolean {
+  return scopes.length > 0 && scopes.every((scope) => scope === 'read');
 }
 
 function readEnsembles(path: string): EnsemblesFile {
