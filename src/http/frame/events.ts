@@ -11,6 +11,7 @@
  */
 import type { ServerResponse } from 'node:http';
 import { PosternError } from '../../errors.js';
+import { jsonOf } from '../../json-text.js';
 import { MINUTE, SECOND, type EndReason } from '../../time.js';
 import { BROWSER_HEADERS } from './answer.js';
 import type { ByteShare } from './bytes-at-once.js';
@@ -171,7 +172,7 @@ class Sink implements EventSink {
 
 function format({ event, data, id, retryMs }: ServerEvent): string {
   const retry = retryMs === undefined ? '' : `retry: ${retryMs}\n`;
-  return `${retry}event: ${event}\n${id === undefined ? '' : `id: ${id}\n`}data: ${JSON.stringify(data)}\n\n`;
+  return `${retry}event: ${event}\n${id === undefined ? '' : `id: ${id}\n`}data: ${jsonOf(data)}\n\n`;
 }
 
 /** As `Retry-After` would say it; and what stays refused is asked for again seldom. */

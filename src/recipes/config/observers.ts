@@ -202,9 +202,11 @@ class PrefixLook {
     const { path, watched } = this.#subject;
     const { control, kept } = this.#context;
     try {
-      return await lookAtTree(control, path, this.#look, ({ changed, zk, again }) => {
+      return await lookAtTree(control, path, this.#look, async ({ changed, zk, again }) => {
         watched.onChange = again;
-        return changed === undefined ? this.#readAll(zk.deadline) : this.#readChanged({ changed, zk, again });
+        await (changed === undefined ? this.#readAll(zk.deadline) : this.#readChanged({ changed, zk, again }));
+        // What was published has the keys, which the next reading changes.
+        await this.#look.told();
       });
     } finally {
       void kept.take(0, this.#taken);

@@ -29,8 +29,10 @@ export function groupObservers(control: ControlSession): GroupObservers {
     return lookAtTree(control, directory, look, async ({ changed, zk }) => {
       await members.read(zk, changed?.filter((path) => parentOf(path) === directory).map(baseName));
       const begun = performance.now();
-      look.publish({ ...members.view(), membership: members.membership() });
-      const pauseMs = (performance.now() - begun) / PART_OF_TIME;
+      const state = { ...members.view(), membership: members.membership() };
+      look.publish(state);
+      const ownMs = performance.now() - begun;
+      const pauseMs = (ownMs + (await look.told())) / PART_OF_TIME;
       if (pauseMs > PAUSE_MS_MIN) await pause(Math.min(pauseMs, PAUSE_MS_MAX), look.signal);
     });
   });

@@ -12,6 +12,8 @@
 import { fullJitter, pause } from '../../time.js';
 import type { ControlSession } from '../../zookeeper/control-session.js';
 import type { Watch } from '../../zookeeper/watch.js';
+import { Telling, type Subscriber } from './telling.js';
+import { Turns } from './turns.js';
 
 /** What is looked at: two subjects of one path are the same. */
 export interface Subject {
@@ -32,8 +34,10 @@ export interface Look<S extends Observed> {
   readonly wake: () => void;
   /** Hands over a watch, or whatever else wakes, to be cancelled when the look is over. */
   readonly keep: (watch: Pick<Watch, 'cancel'> | undefined) => void;
-  /** Tells the subscribers, unless they know it. */
+  /** Tells the subscribers, unless they know it: some at once, and where there are many, the others by and by. */
   readonly publish: (state: S) => void;
+  /** Resolves when the subscribers know what was published last, with how many ms that took after `publish`. */
+  readonly told: () => Promise<number>;
   /** What was published last. */
   readonly known: S | undefined;
   /** For every request of this look, on the monotonic clock. */
@@ -48,8 +52,6 @@ export type LookResult = 'wait' | 'again';
 /** How to look at a subject (`looks.ts` has those of the shapes that repeat). */
 export type LookAt<T extends Subject, S extends Observed> = (subject: T, look: Look<S>) => Promise<LookResult>;
 
-type Subscriber<S> = (state: S) => void;
-
 const READ_MS = 10_000;
 const RETRY_BASE_MS = 20;
 const RETRY_CAP_MS = 1_000;
@@ -58,6 +60,7 @@ const RETRY_CAP_MS = 1_000;
 export class Observers<T extends Subject, S extends Observed> {
   readonly #control: ControlSession;
   readonly #lookAt: LookAt<T, S>;
+  readonly #turns = new Turns();
   /** By path. */
   readonly #observers = new Map<string, Observer<S>>();
 
@@ -75,14 +78,19 @@ export class Observers<T extends Subject, S extends Observed> {
    * called.
    */
   subscribe(subject: T, subscriber: Subscriber<S>): () => void {
+    return this.#subscribe(subject, subscriber, false);
+  }
+
+  /** @param waits for one state */
+  #subscribe(subject: T, subscriber: Subscriber<S>, waits: boolean): () => void {
     const { path } = subject;
     let observer = this.#observers.get(path);
     if (observer === undefined) {
-      observer = new Observer(this.#control, path, (look) => this.#lookAt(subject, look));
+      observer = new Observer(this.#control, this.#turns, path, (look) => this.#lookAt(subject, look));
       this.#observers.set(path, observer);
     }
     const subscribed = observer;
-    subscribed.add(subscriber);
+    subscribed.add(subscriber, waits);
     return () => {
       if (!subscribed.remove(subscriber)) return;
       if (this.#observers.get(path) === subscribed) this.#observers.delete(path);
@@ -102,9 +110,10 @@ export class Observers<T extends Subject, S extends Observed> {
       const onAbort = (): void => finish(undefined);
       const timer = setTimeout(() => finish(undefined), Math.max(0, deadline - performance.now()));
       signal.addEventListener('abort', onAbort, { once: true });
-      const unsubscribe = this.subscribe(subject, (state) => {
+      const tell = (state: S): void => {
         if (wanted(state)) finish(state);
-      });
+      };
+      const unsubscribe = this.#subscribe(subject, tell, true);
       if (signal.aborted) onAbort();
     });
   }
@@ -115,6 +124,9 @@ class Observer<S extends Observed> {
   readonly #path: string;
   readonly #look: (look: Look<S>) => Promise<LookResult>;
   readonly #subscribers = new Set<Subscriber<S>>();
+  /** Those who wait for one state: told of it in the same moment, so that they share the reading that follows. */
+  readonly #waiting = new Set<Subscriber<S>>();
+  readonly #telling: Telling<S>;
   #isStopped = false;
   /** Created on demand: most looks ask nobody else to wait, and it is larger than all the rest. */
   #controller: AbortController | undefined;
@@ -122,22 +134,24 @@ class Observer<S extends Observed> {
   #wake = (): void => undefined;
   #state: S | undefined;
 
-  constructor(control: ControlSession, path: string, look: (look: Look<S>) => Promise<LookResult>) {
+  constructor(control: ControlSession, turns: Turns, path: string, look: (look: Look<S>) => Promise<LookResult>) {
     this.#control = control;
+    this.#telling = new Telling(turns, this.#subscribers);
     this.#path = path;
     this.#look = look;
     void this.#run();
   }
 
-  add(subscriber: Subscriber<S>): void {
-    this.#subscribers.add(subscriber);
+  add(subscriber: Subscriber<S>, waits: boolean): void {
+    (waits ? this.#waiting : this.#subscribers).add(subscriber);
     if (this.#state !== undefined) subscriber(this.#state);
   }
 
   /** @returns whether it was the last one, and the observer has stopped */
   remove(subscriber: Subscriber<S>): boolean {
     this.#subscribers.delete(subscriber);
-    if (this.#subscribers.size > 0) return false;
+    this.#waiting.delete(subscriber);
+    if (this.#subscribers.size + this.#waiting.size > 0) return false;
     this.#isStopped = true;
     this.#controller?.abort();
     this.#wake();
@@ -174,6 +188,7 @@ class Observer<S extends Observed> {
     const set: Pick<Watch, 'cancel'>[] = [];
     try {
       const result = await this.#look(this.#lookWith(this.#wake, set));
+      await this.#telling.told;
       if (result === 'wait' && !this.#isStopped) await woken;
     } finally {
       for (const watch of set) watch.cancel();
@@ -186,6 +201,7 @@ class Observer<S extends Observed> {
       wake,
       keep: (watch) => void (watch !== undefined && set.push(watch)),
       publish: (state) => this.#publish(state),
+      told: () => this.#telling.told,
       known: this.#state,
       deadline: performance.now() + READ_MS,
       get signal() {
@@ -197,6 +213,7 @@ class Observer<S extends Observed> {
   #publish(state: S): void {
     if (state.etag === this.#state?.etag && state.moment === this.#state.moment) return;
     this.#state = state;
-    for (const subscriber of [...this.#subscribers]) subscriber(state);
+    for (const subscriber of [...this.#waiting]) subscriber(state);
+    this.#telling.tell(state);
   }
 }

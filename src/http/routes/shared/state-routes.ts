@@ -10,6 +10,7 @@
  * after the observer reported another state. So it shows that state or a later one, and long polls that end with one
  * change share one reading.
  */
+import { asShown, lengthShown } from '../../../json-text.js';
 import type { Coordination } from '../../../recipes/coordination.js';
 import type { Observed, Observers, Subject } from '../../../recipes/observing/observers.js';
 import { SharedReadings } from '../../../recipes/observing/shared-readings.js';
@@ -57,10 +58,15 @@ export function named(pathOf: (namespace: string, name: string) => string) {
   return (namespace: string, name: string): Named => ({ name, path: pathOf(namespace, name) });
 }
 
+/** An event of fewer characters is put into words for each of its streams: to keep it would take more than it saves. */
+const SHARED_LENGTH_MIN = 1_024;
+
 export class StateRoutes<T extends Subject, S extends Observed, V> implements Watchable {
   readonly #context: Coordination;
   readonly #shown: Shown<T, S, V>;
   readonly #readings: SharedReadings<V>;
+  /** The events of states with much to tell: in words once, for all streams that tell of them. */
+  readonly #events = new WeakMap<S, { path: string; event: unknown }>();
 
   constructor(context: Coordination, shown: Shown<T, S, V>) {
     this.#context = context;
@@ -103,12 +109,12 @@ export class StateRoutes<T extends Subject, S extends Observed, V> implements Wa
   }
 
   async watch(exchange: Exchange): Promise<EventStream> {
-    const { observers, event } = this.#shown;
+    const { observers } = this.#shown;
     const subject = await this.subjectOf(exchange);
     return stateStream<S>(
       exchange,
       (subscriber) => observers.subscribe(subject, subscriber),
-      (state) => event(state, subject),
+      (state) => this.#eventOf(state, subject),
     );
   }
 
@@ -117,10 +123,10 @@ export class StateRoutes<T extends Subject, S extends Observed, V> implements Wa
   }
 
   subscribe(namespace: string, name: string, tell: (told: Told) => void): () => void {
-    const { observers, event, inUse } = this.#shown;
+    const { observers, inUse } = this.#shown;
     const subject = this.#shown.subject(namespace, name);
     return observers.subscribe(subject, (state) =>
-      tell({ etag: state.etag, state: event(state, subject), inUse: inUse?.(state) ?? true }),
+      tell({ etag: state.etag, state: this.#eventOf(state, subject), inUse: inUse?.(state) ?? true }),
     );
   }
 
@@ -145,6 +151,16 @@ export class StateRoutes<T extends Subject, S extends Observed, V> implements Wa
   answer(view: V, subject: T): Answer {
     const shown = this.#shown.show(view, subject);
     return { status: 200, ...shown, headers: { ETag: this.#shown.etagOf(view), ...shown.headers } };
+  }
+
+  #eventOf(state: S, subject: T): unknown {
+    const { path } = subject;
+    const kept = this.#events.get(state);
+    // What has never been there may be one state for all subjects.
+    if (kept?.path === path) return kept.event;
+    const event = asShown(this.#shown.event(state, subject));
+    if (lengthShown(event) >= SHARED_LENGTH_MIN) this.#events.set(state, { path, event });
+    return event;
   }
 
   #read({ query, deadline }: Exchange, subject: T, since: number, waitMs: number): Promise<V> {
