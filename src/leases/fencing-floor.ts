@@ -240,31 +240,26 @@ export class FencingFloor {
   }
 
   /**
-   * The node of the process, together with a write to that of the floor: a raise that has not seen the one fails at the
-   * version of the other. That write changes nothing: in an ensemble that was made anew, another floor may stand there.
-   * @returns false if that floor has been raised, or is another one
+   * The node of the process first, then a write to that of the floor: a raise that has seen neither fails at the
+   * version, and no lease is made before both are done. The write changes nothing: in an ensemble that was made anew
+   * another floor may stand at the same path, while within one no path comes twice.
+   * @returns false if that floor has been raised, or another one is there
    */
   async #enter(zk: BoundClient, own: Own): Promise<boolean> {
     const { path } = own;
     const registration = join(path, BigInt.asUintN(64, this.#options.control.sessionId).toString(16));
-    for (;;) {
-      const [, node] = await Promise.all([zk.sync(path), zk.find(path)]);
-      if (node === undefined || !this.#isOwn(own, node)) return false;
-      const { data, stat } = node;
-      const entered = zk.multi([
-        { type: 'create', path: registration, mode: 'ephemeral' },
-        { type: 'setData', path, data, version: stat.version },
-      ]);
-      try {
-        if ((await unless(entered, 'NO_NODE', 'BAD_VERSION')) === undefined) continue;
-      } catch (error) {
-        // By an attempt whose answer was lost.
-        if (!isReason(error, 'NODE_EXISTS')) throw error;
-      }
-      own.registration = registration;
-      own.told = '';
-      return true;
+    try {
+      const [, node] = await Promise.all([zk.sync(path), zk.get(path)]);
+      if (!this.#isOwn(own, node)) return false;
+      await unless(zk.create(registration, undefined, 'ephemeral'), 'NODE_EXISTS');
+      await zk.set(path, node.data);
+    } catch (error) {
+      if (isReason(error, 'NO_NODE')) return false;
+      throw error;
     }
+    own.registration = registration;
+    own.told = '';
+    return true;
   }
 
   /** Whether it numbers as the floor that this process counts with. */

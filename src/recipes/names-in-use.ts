@@ -7,6 +7,7 @@
 import type { Page } from '../page.js';
 import type { BoundClient } from '../zookeeper/bound.js';
 import { readNodes, type ReadNode } from '../zookeeper/read-nodes.js';
+import { PAGE_LENGTH } from './full-page.js';
 
 /** What is in a directory is a few bytes. */
 const LOOKED_AT_ONCE = 400;
@@ -14,8 +15,6 @@ const LOOKED_AT_ONCE = 400;
 const LOOKED_MAX = 2_000;
 /** So many nodes in directories are described together, or those of one directory if it has more. */
 const DESCRIBED_AT_ONCE = 500;
-/** About so many characters that callers gave are shown in one page, or one item if that has more. */
-export const PAGE_LENGTH = 1024 * 1024;
 
 export interface InUse<T> {
   /** Whether a name may be in use although its directory is empty; `describe` tells. */

@@ -7,7 +7,8 @@
 import { lengthShown } from '../../json-text.js';
 import type { Page } from '../../page.js';
 import type { ContenderView } from '../line/describe.js';
-import { readContenders, readLine, SHOWN, type Reader } from '../line/view.js';
+import { readContenders, readEach, readLine, SHOWN, type Reader } from '../line/view.js';
+import { readPage } from '../full-page.js';
 import { listInUse } from '../names-in-use.js';
 import type { BoundClient } from '../../zookeeper/bound.js';
 
@@ -42,11 +43,16 @@ export async function listCandidates(
   page: { after: number; limit: number },
 ): Promise<{ items: (ContenderView & { position: number })[]; next: number | undefined }> {
   const line = await zk.fresh(() => readLine(zk, directory));
-  const end = page.after + page.limit;
-  const read = await readContenders(context, zk, directory, line.slice(page.after, end));
+  const wanted = line.slice(page.after, page.after + page.limit);
+  const { items, end } = await readPage(
+    wanted,
+    (some) => readEach(context, zk, some, ({ name }) => `${directory}/${name}`),
+    ({ view }) => lengthShown(view.data),
+  );
+  const next = page.after + end;
   return {
-    items: read.map(({ view, contender }) => ({ ...view, position: line.indexOf(contender) })),
-    next: end < line.length ? end : undefined,
+    items: items.map(({ view, contender }) => ({ ...view, position: line.indexOf(contender) })),
+    next: next < line.length ? next : undefined,
   };
 }
 

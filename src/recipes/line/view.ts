@@ -14,6 +14,7 @@ import type { Coordination } from '../coordination.js';
 import { CONTENDER_BYTES, describeContender, type ContenderView } from './describe.js';
 import { readLineDirectory } from './directory.js';
 import { delayBeside, findDelay, type Locked } from './delay/lock-delay.js';
+import { readPage } from '../full-page.js';
 import { listInUse } from '../names-in-use.js';
 import { permitsOf, type LineRule } from './rule.js';
 import type { BoundClient } from '../../zookeeper/bound.js';
@@ -156,19 +157,15 @@ export async function listWaiters(
     ...listing.room,
   ];
   const wanted = waiting.slice(page.after, page.after + page.limit);
-  const isInRoom = ({ priority }: Contender): boolean => priority !== undefined;
-  const contenders = await Promise.all([
-    readContenders(
-      context,
-      zk,
-      directory,
-      wanted.filter((contender) => !isInRoom(contender)),
-    ),
-    readContenders(context, zk, rooms, wanted.filter(isInRoom)),
-  ]);
+  const { items, end } = await readPage(
+    wanted,
+    (some) => readEach(context, zk, some, (one) => `${one.priority === undefined ? directory : rooms}/${one.name}`),
+    ({ view }) => lengthShown(view.data),
+  );
+  const next = page.after + end;
   return {
-    items: contenders.flat().map(({ view, contender }) => ({ ...view, position: waiting.indexOf(contender) + 1 })),
-    next: page.after + page.limit < waiting.length ? page.after + page.limit : undefined,
+    items: items.map(({ view, contender }) => ({ ...view, position: waiting.indexOf(contender) + 1 })),
+    next: next < waiting.length ? next : undefined,
   };
 }
 
@@ -280,16 +277,25 @@ export type Reader = Pick<Coordination, 'control'>;
 
 /** The contenders that still exist, with what may be shown of them. */
 export async function readContenders(
-  { control }: Reader,
+  context: Reader,
   zk: BoundClient,
   directory: string,
   contenders: readonly Contender[],
 ): Promise<Read[]> {
-  const paths = contenders.map(({ name }) => `${directory}/${name}`);
+  const read = await readEach(context, zk, contenders, ({ name }) => `${directory}/${name}`);
+  return read.filter((one) => one !== undefined);
+}
+
+/** The same, with undefined in the place of those who have gone. */
+export function readEach(
+  { control }: Reader,
+  zk: BoundClient,
+  contenders: readonly Contender[],
+  pathOf: (contender: Contender) => string,
+): Promise<(Read | undefined)[]> {
   const describe = (node: ReadNode, i: number): Read => {
     const contender = contenders[i] as Contender;
     return { contender, view: describeContender(contender, node) };
   };
-  const read = await readOfMany(zk, control.largeReads, paths, describe, CONTENDER_BYTES);
-  return read.filter((one) => one !== undefined);
+  return readOfMany(zk, control.largeReads, contenders.map(pathOf), describe, CONTENDER_BYTES);
 }
