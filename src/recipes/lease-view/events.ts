@@ -47,8 +47,11 @@ export type LeaseEvent =
   | { event: 'granted'; hold: OwnHold }
   | { event: 'turn'; hold: OwnHold }
   | { event: 'revocation-requested'; notice: Notice }
-  | { event: 'lost'; hold: Pick<OwnHold, 'kind' | 'name' | 'member' | 'holdId'>; reason: LossReason }
+  | { event: 'lost'; hold: Pick<KnownHold, 'kind' | 'name' | 'member' | 'holdId'>; reason: LossReason }
   | { event: 'expired' };
+
+/** What is kept of a hold between two looks: enough to say that it is lost. There may be thousands. */
+type KnownHold = Pick<OwnHold, 'kind' | 'name' | 'member' | 'holdId' | 'path' | 'fencingToken'>;
 
 const LOOKS_PER_TTL = 3;
 /** While a place is kept: well before it is passed by (`line/abandoned.ts`), whatever the TTL. */
@@ -84,43 +87,79 @@ async function follow(
   emit: (event: LeaseEvent) => void,
   signal: AbortSignal,
 ): Promise<void> {
-  let known: Map<string, OwnHold> | undefined;
-  const told = new Map<string, string>();
-  let turns = new Set<string>();
-  const silenceMaxMs = lease.ttlMs * SILENCE_MAX;
-  let heartbeatAt = performance.now();
-  const lookMs = lease.ttlMs / LOOKS_PER_TTL;
-  let nextLookMs = Math.min(lookMs, TURN_LOOK_MS);
+  const stream = new LeaseStream(context, elections, lease, emit);
   while (!signal.aborted) {
-    const changed = nextChange(context, elections, { lease, lookMs: nextLookMs, signal });
+    const changed = nextChange(context, elections, { lease, lookMs: stream.nextLookMs, signal });
     try {
-      const sentAt = performance.now();
-      const { record, paths, expiresAt } = await context.leases.show(lease, heartbeatAt + silenceMaxMs);
-      heartbeatAt = sentAt;
-      const zk = context.control.until(heartbeatAt + silenceMaxMs);
-      const holds = await describeHolds(context, zk, lease, paths);
-      const [, notices] = await Promise.all([
-        zk.sync(context.layout.revocations),
-        readNotices(zk, context.layout, lease.leaseId),
-      ]);
-      const now = new Map(holds.filter(({ held }) => held).map((hold) => [hold.holdId, hold]));
-      const participations = participationsOf(context.layout, lease, paths);
-      if (known === undefined) {
-        const claims = await describeClaims(context, zk, lease, paths);
-        emit({ event: 'state', record, holds, participations, claims, expiresAt });
-      }
-      if (known !== undefined) emitChanges(context, known, now, notices, emit);
-      emitNotices(notices, told, emit);
-      known = now;
-      turns = emitTurns(holds, turns, emit);
-      nextLookMs = holds.some(isKeptPlace) ? Math.min(lookMs, TURN_LOOK_MS) : lookMs;
-      elections.observe(holds.filter(({ kind, held }) => kind === 'election' && !held));
+      await stream.look();
     } catch (error) {
       if (error instanceof LeaseExpiredError) return emit({ event: 'expired' });
-      if (!(error instanceof NoReplyError) || performance.now() >= heartbeatAt + silenceMaxMs) throw error;
+      if (!(error instanceof NoReplyError) || performance.now() >= stream.silentUntil) throw error;
     }
     await changed;
   }
+}
+
+/** What one stream knows, and says at each look. A look is a call of its own: what it has read goes when it is over. */
+class LeaseStream {
+  readonly #context: Coordination;
+  readonly #elections: ObservedElections;
+  readonly #lease: Lease;
+  readonly #emit: (event: LeaseEvent) => void;
+  #known: Map<string, KnownHold> | undefined;
+  readonly #told = new Map<string, string>();
+  #turns = new Set<string>();
+  #heartbeatAt = performance.now();
+  #nextLookMs: number;
+
+  constructor(context: Coordination, elections: ObservedElections, lease: Lease, emit: (event: LeaseEvent) => void) {
+    this.#context = context;
+    this.#elections = elections;
+    this.#lease = lease;
+    this.#emit = emit;
+    this.#nextLookMs = Math.min(this.#lookMs, TURN_LOOK_MS);
+  }
+
+  get nextLookMs(): number {
+    return this.#nextLookMs;
+  }
+
+  /** Until then ZooKeeper need not answer. */
+  get silentUntil(): number {
+    return this.#heartbeatAt + this.#lease.ttlMs * SILENCE_MAX;
+  }
+
+  get #lookMs(): number {
+    return this.#lease.ttlMs / LOOKS_PER_TTL;
+  }
+
+  async look(): Promise<void> {
+    const [context, lease, emit] = [this.#context, this.#lease, this.#emit];
+    const sentAt = performance.now();
+    const { record, paths, expiresAt } = await context.leases.show(lease, this.silentUntil);
+    this.#heartbeatAt = sentAt;
+    const zk = context.control.until(this.silentUntil);
+    const holds = await describeHolds(context, zk, lease, paths);
+    const [, notices] = await Promise.all([
+      zk.sync(context.layout.revocations),
+      readNotices(zk, context.layout, lease.leaseId),
+    ]);
+    const held = holds.filter((hold) => hold.held);
+    const participations = participationsOf(context.layout, lease, paths);
+    if (this.#known === undefined) {
+      const claims = await describeClaims(context, zk, lease, paths);
+      emit({ event: 'state', record, holds, participations, claims, expiresAt });
+    } else emitChanges(context, this.#known, held, notices, emit);
+    emitNotices(notices, this.#told, emit);
+    this.#known = new Map(held.map((hold) => [hold.holdId, knownOf(hold)]));
+    this.#turns = emitTurns(holds, this.#turns, emit);
+    this.#nextLookMs = holds.some(isKeptPlace) ? Math.min(this.#lookMs, TURN_LOOK_MS) : this.#lookMs;
+    this.#elections.observe(holds.filter(({ kind, held }) => kind === 'election' && !held));
+  }
+}
+
+function knownOf({ kind, name, member, holdId, path, fencingToken }: OwnHold): KnownHold {
+  return { kind, name, ...(member === undefined ? {} : { member }), holdId, path, fencingToken };
 }
 
 /** Of which the stream says when its turn has come; a candidate leads without being asked. */
@@ -130,12 +169,13 @@ function isKeptPlace({ kind, held, isTurn }: OwnHold): boolean {
 
 function emitChanges(
   { granted }: Coordination,
-  before: ReadonlyMap<string, OwnHold>,
-  now: ReadonlyMap<string, OwnHold>,
+  before: ReadonlyMap<string, KnownHold>,
+  held: readonly OwnHold[],
   notices: readonly Notice[],
   emit: (event: LeaseEvent) => void,
 ): void {
-  for (const hold of now.values()) if (!before.has(hold.holdId)) emit({ event: 'granted', hold });
+  for (const hold of held) if (!before.has(hold.holdId)) emit({ event: 'granted', hold });
+  const now = new Set(held.map(({ holdId }) => holdId));
   const broken = new Set(notices.filter(({ state }) => state === 'broken').map(({ holdId }) => holdId));
   for (const hold of before.values()) {
     if (!broken.has(hold.holdId) && !now.has(hold.holdId) && !granted.wasReleased(hold.path, hold.fencingToken))
