@@ -46,6 +46,12 @@ export interface Homes {
    *   namespace is closed or moves meanwhile, whatever becomes of the work; what `work` throws
    */
   serve<T>(exchange: Exchange, asked: Asked, work: (home: Home) => Promise<T>): Promise<T>;
+  /**
+   * To be done after a read, whatever its answer: what has moved is withdrawn before this returns.
+   * @throws PosternError as `homeOf`
+   * @throws NoReplyError if that cannot be known now
+   */
+  confirmRead(namespace: string): Promise<void>;
   /** The namespace of a lease token that was opened here lately. */
   namespaceKnown(token: string): string | undefined;
   /**
@@ -76,7 +82,10 @@ function choosing(id: string, homes: Homes, isOfRead: boolean): Handler {
     const isRead = isOfRead && exchange.leaseToken === undefined;
     try {
       const asked = { namespace, isRead };
-      const answer = await homes.serve(exchange, asked, ({ routes }) => (routes[id] as Handler)(exchange));
+      const answer = await homes.serve(exchange, asked, ({ routes }) => {
+        const done = (routes[id] as Handler)(exchange);
+        return isRead ? done.finally(() => homes.confirmRead(namespace)) : done;
+      });
       if (!('events' in answer)) return answer;
       return { ...answer, events: (sink) => homes.serve(exchange, asked, () => answer.events(sink)) };
     } catch (error) {

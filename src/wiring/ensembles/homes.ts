@@ -2,9 +2,12 @@
 import { PosternError } from '../../errors.js';
 import type { Exchange } from '../../http/frame/exchange.js';
 import type { Asked, Home, Homes } from '../../http/routes/choice.js';
+import { SECOND } from '../../time.js';
 import { isTransient } from '../../zookeeper/errors.js';
 import { DEFAULT_ENSEMBLE, type EnsembleMap, type Place } from './map.js';
 import type { Member } from './member.js';
+
+const CONFIRMED_WITHIN_MS = 5 * SECOND;
 
 /** A member with its routes. */
 export interface HomeOptions extends Member, Home {}
@@ -58,6 +61,16 @@ export class EnsembleHomes implements Homes {
     } finally {
       this.#underWay.delete(one);
     }
+  }
+
+  /**
+   * A namespace that is served elsewhere by now was closed here before, and this process had heard of that. The map by
+   * which it left was stored in `default` before anybody served it: as long as that one is not there, the answer is as
+   * new as any. Where it is, `review` withdraws the request. Namespaces that are not closed pay nothing.
+   */
+  async confirmRead(namespace: string): Promise<void> {
+    if (!this.#homeOf(namespace).stored.map.placeOf(namespace).closed) return;
+    await this.#homes.get(DEFAULT_ENSEMBLE)?.stored.refresh(performance.now() + CONFIRMED_WITHIN_MS);
   }
 
   /**
