@@ -9,6 +9,7 @@ import { DEFAULT_NAMESPACE } from '../../leases/layout.js';
 import type { Coordination } from '../../recipes/coordination.js';
 import type { Exchange, Handler, Routes } from '../frame/exchange.js';
 import { heartbeatMany } from './heartbeats.js';
+import { longPollOf } from './shared/long-poll.js';
 
 /** The contract has them named, or in `default`: a lease token says nothing about their namespace. */
 export const WITHOUT_LEASE: ReadonlySet<string> = new Set([
@@ -49,9 +50,9 @@ export interface Homes {
   /**
    * To be done after a read, whatever its answer: what has moved is withdrawn before this returns.
    * @throws PosternError as `homeOf`
-   * @throws NoReplyError if that cannot be known now
+   * @throws NoReplyError if that is not known by the deadline
    */
-  confirmRead(namespace: string): Promise<void>;
+  confirmRead(namespace: string, deadline: number): Promise<void>;
   /** The namespace of a lease token that was opened here lately. */
   namespaceKnown(token: string): string | undefined;
   /**
@@ -84,7 +85,8 @@ function choosing(id: string, homes: Homes, isOfRead: boolean): Handler {
       const asked = { namespace, isRead };
       const answer = await homes.serve(exchange, asked, ({ routes }) => {
         const done = (routes[id] as Handler)(exchange);
-        return isRead ? done.finally(() => homes.confirmRead(namespace)) : done;
+        const until = exchange.deadline + longPollOf(exchange).waitMs;
+        return isRead ? done.finally(() => homes.confirmRead(namespace, until)) : done;
       });
       if (!('events' in answer)) return answer;
       return { ...answer, events: (sink) => homes.serve(exchange, asked, () => answer.events(sink)) };

@@ -106,7 +106,7 @@ class LeaseStream {
   readonly #elections: ObservedElections;
   readonly #lease: Lease;
   readonly #emit: (event: LeaseEvent) => void;
-  #known: Map<string, KnownHold> | undefined;
+  #known: ReadonlyMap<string, KnownHold> | undefined;
   readonly #told = new Map<string, string>();
   #turns = new Set<string>();
   #heartbeatAt = performance.now();
@@ -151,11 +151,26 @@ class LeaseStream {
       emit({ event: 'state', record, holds, participations, claims, expiresAt });
     } else emitChanges(context, this.#known, held, notices, emit);
     emitNotices(notices, this.#told, emit);
-    this.#known = new Map(held.map((hold) => [hold.holdId, knownOf(hold)]));
+    this.#known = sharedOf(lease, held);
     this.#turns = emitTurns(holds, this.#turns, emit);
     this.#nextLookMs = holds.some(isKeptPlace) ? Math.min(this.#lookMs, TURN_LOOK_MS) : this.#lookMs;
     this.#elections.observe(holds.filter(({ kind, held }) => kind === 'election' && !held));
   }
+}
+
+/** By lease, what the last look of any of its streams has found: they mostly find the same. */
+const found = new WeakMap<Lease, ReadonlyMap<string, KnownHold>>();
+
+function sharedOf(lease: Lease, held: readonly OwnHold[]): ReadonlyMap<string, KnownHold> {
+  const last = found.get(lease);
+  const isKnown = ({ holdId, path, fencingToken }: OwnHold): boolean => {
+    const known = last?.get(holdId);
+    return known?.path === path && known.fencingToken === fencingToken;
+  };
+  if (last?.size === held.length && held.every(isKnown)) return last;
+  const now = new Map(held.map((hold) => [hold.holdId, knownOf(hold)]));
+  found.set(lease, now);
+  return now;
 }
 
 function knownOf({ kind, name, member, holdId, path, fencingToken }: OwnHold): KnownHold {

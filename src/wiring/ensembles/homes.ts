@@ -2,12 +2,9 @@
 import { PosternError } from '../../errors.js';
 import type { Exchange } from '../../http/frame/exchange.js';
 import type { Asked, Home, Homes } from '../../http/routes/choice.js';
-import { SECOND } from '../../time.js';
 import { isTransient } from '../../zookeeper/errors.js';
 import { DEFAULT_ENSEMBLE, type EnsembleMap, type Place } from './map.js';
 import type { Member } from './member.js';
-
-const CONFIRMED_WITHIN_MS = 5 * SECOND;
 
 /** A member with its routes. */
 export interface HomeOptions extends Member, Home {}
@@ -68,9 +65,9 @@ export class EnsembleHomes implements Homes {
    * which it left was stored in `default` before anybody served it: as long as that one is not there, the answer is as
    * new as any. Where it is, `review` withdraws the request. Namespaces that are not closed pay nothing.
    */
-  async confirmRead(namespace: string): Promise<void> {
+  async confirmRead(namespace: string, deadline: number): Promise<void> {
     if (!this.#homeOf(namespace).stored.map.placeOf(namespace).closed) return;
-    await this.#homes.get(DEFAULT_ENSEMBLE)?.stored.refresh(performance.now() + CONFIRMED_WITHIN_MS);
+    await this.#homes.get(DEFAULT_ENSEMBLE)?.stored.refresh(deadline);
   }
 
   /**

@@ -74,7 +74,8 @@ export function firstXid(isNewSession: boolean): number {
 export class Requests implements Swept, Flushed {
   readonly #carrier: Carrier;
   readonly #backlog: Backlog | undefined;
-  #pending: Pending[] = [];
+  /** In the order of sending. Those before `#head` are answered, and left out: what they were answered may be large. */
+  #pending: (Pending | undefined)[] = [];
   #head = 0;
   #unsentFrom = 0;
   #outgoing: Buffer[] = [];
@@ -184,7 +185,7 @@ export class Requests implements Swept, Flushed {
 
   /** The connection is gone: no further answers will come. */
   lose(cause: Error | undefined): void {
-    const lost = this.#pending.slice(this.#head);
+    const lost = this.#unanswered();
     this.#backlog?.lost(lost.length);
     this.#pending = [];
     this.#head = 0;
@@ -201,13 +202,18 @@ export class Requests implements Swept, Flushed {
   #withdraw(withdrawn: ReadonlySet<Pending>): void {
     const frames = new Set(Array.from(withdrawn, ({ frame }) => frame));
     this.#outgoing = this.#outgoing.filter((frame) => !frames.has(frame));
-    this.#pending = this.#pending.slice(this.#head).filter((pending) => !withdrawn.has(pending));
+    this.#pending = this.#unanswered().filter((pending) => !withdrawn.has(pending));
     this.#head = 0;
     this.#backlog?.lost(withdrawn.size);
     for (const { operation, reject } of withdrawn) reject(new ClientGoneError(operation.name));
   }
 
+  #unanswered(): Pending[] {
+    return this.#pending.slice(this.#head) as Pending[];
+  }
+
   #dropHead(): void {
+    this.#pending[this.#head] = undefined;
     this.#head += 1;
     if (this.#head === this.#pending.length) {
       this.#pending = [];
