@@ -1,4 +1,5 @@
 /** Writes one answer, and finds out whether it was sent. */
+import { jsonOf } from '../../json-text.js';
 import { validateHeaderValue, type ServerResponse } from 'node:http';
 import type { Answer } from './exchange.js';
 
@@ -75,7 +76,7 @@ function bodyOf({ body, contentType }: Answer): string | Buffer | undefined {
   if (body === undefined) return undefined;
   const isWhole = contentType !== undefined && (typeof body === 'string' || Buffer.isBuffer(body));
   // With a newline, as shells and people expect.
-  const text = isWhole ? body : `${JSON.stringify(body)}\n`;
+  const text = isWhole ? body : `${jsonOf(body)}\n`;
   return typeof text === 'string' && text.length > LARGE_CHARACTERS ? Buffer.from(text) : text;
 }
 

@@ -1,7 +1,9 @@
 /** Answers that have the values of several keys: `POST /v1/config/read`, and the list with `values`. */
 import { createHash } from 'node:crypto';
+import { setImmediate } from 'node:timers/promises';
 import { isUtf8 } from 'node:buffer';
 import { PosternError } from '../../../errors.js';
+import { asShown, listShown, objectShown } from '../../../json-text.js';
 import type { ConfigValue } from '../../../recipes/config/entry.js';
 import { summaryOf } from '../../../recipes/config/summaries.js';
 import { READ_BYTES_MAX, readTogether } from '../../../recipes/config/together.js';
@@ -18,6 +20,8 @@ type Schemas = components['schemas'];
 
 /** With more parts than this, JSON is given as bytes: to take it apart takes time in which nothing else is served. */
 const JSON_VALUES_MAX = 20_000;
+/** So long an answer is put into words until others have their turn. */
+const TURN_MS = 5;
 
 export async function readMany(exchange: Exchange, context: Coordination): Promise<Answer> {
   const { keys } = exchange.body as Schemas['ReadConfigRequest'];
@@ -27,12 +31,11 @@ export async function readMany(exchange: Exchange, context: Coordination): Promi
   const values = await readTogether(context, { namespace, keys, deadline: exchange.deadline, stale });
   if (values === undefined) throw tooLarge();
   const etag = etagOfAll(keys.map((key, i) => [key, values[i]?.etag ?? null]));
-  return answerUnlessKnown(exchange, etag, (): Schemas['ReadConfig'] => ({
-    items: keys.map((key, i) => {
-      const value = values[i];
-      return value === undefined ? { key, exists: false } : { ...describeWithValue(key, value), exists: true };
-    }),
-  }));
+  const items = keys.map((key, i) => (): Schemas['ReadConfig']['items'][number] => {
+    const value = values[i];
+    return value === undefined ? { key, exists: false } : { ...describeWithValue(key, value), exists: true };
+  });
+  return answerUnlessKnown(exchange, etag, items);
 }
 
 /** @param token as the answer has it, if there is another page */
@@ -40,19 +43,35 @@ export function answerPage(
   exchange: Exchange,
   items: readonly KeyWithValue[],
   token: { nextPageToken?: string },
-): Answer {
+): Promise<Answer> {
   // A sealed token is another one each time, and is behind the same key.
   const more = token.nextPageToken !== undefined;
   const etag = etagOfAll([...items.map(({ summary: { key, etag } }) => [key, etag] as const), ['', String(more)]]);
-  return answerUnlessKnown(exchange, etag, (): Schemas['ConfigList'] => ({
-    items: items.map(({ summary, value }) => describeWithValue(summary.key, value)),
-    ...token,
-  }));
+  const shown = items.map(
+    ({ summary, value }) =>
+      (): Schemas['ConfigKeySummary'] =>
+        describeWithValue(summary.key, value),
+  );
+  return answerUnlessKnown(exchange, etag, shown, token);
 }
 
-function answerUnlessKnown(exchange: Exchange, etag: string, body: () => unknown): Answer {
+/** @param items are put into words one after the other: with many small parts each takes milliseconds */
+async function answerUnlessKnown(
+  exchange: Exchange,
+  etag: string,
+  items: readonly (() => unknown)[],
+  others: Readonly<Record<string, unknown>> = {},
+): Promise<Answer> {
   if (longPollOf(exchange).isKnown(etag)) return notModified(etag);
-  return { status: 200, body: body(), headers: { ETag: etag } };
+  const shown: unknown[] = [];
+  let until = performance.now() + TURN_MS;
+  for (const item of items) {
+    shown.push(asShown(item()));
+    if (performance.now() < until) continue;
+    await setImmediate();
+    until = performance.now() + TURN_MS;
+  }
+  return { status: 200, body: objectShown({ items: listShown(shown), ...others }), headers: { ETag: etag } };
 }
 
 function describeWithValue(key: string, value: ConfigValue): Schemas['ConfigKeySummary'] {
