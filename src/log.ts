@@ -68,9 +68,16 @@ export function createLog({ logLevel }: Pick<Config, 'logLevel'>, stream?: Desti
   });
   // Standard output may be full, or closed: the gateway serves all the same, and the next line tries again.
   output.on('error', () => undefined);
+  let left = 0;
+  output.on('write', (bytes) => (left -= bytes));
+  output.on('drop', ({ length }) => (left -= length));
   // Bytes, because their length is known: for a string, the destination would recount its whole buffer at every line.
-  const lines = { write: (line: string) => void (output as unknown as Bytes).write(Buffer.from(line)) };
-  return { logger: pino(options, lines), flush: () => flushed(output) };
+  const write = (line: string): void => {
+    const bytes = Buffer.from(line);
+    left += bytes.length;
+    (output as unknown as Bytes).write(bytes);
+  };
+  return { logger: pino(options, { write }), flush: () => flushed(output, () => left) };
 }
 
 /**
@@ -88,14 +95,24 @@ export function membersLog(logger: Logger): LogMembers {
   };
 }
 
-function flushed(output: ReturnType<typeof destination>): Promise<boolean> {
+/** @param left how many bytes are not written yet */
+async function flushed(output: ReturnType<typeof destination>, left: () => number): Promise<boolean> {
+  // At the exit, the destination would write what is left once more, and repeat for ever what fails.
+  output.flushSync = () => undefined;
+  const until = performance.now() + LAST_FLUSH_MS;
+  let hasFailed = false;
+  output.once('error', () => (hasFailed = true));
+  // Each time, some lines may stay behind a write that was under way.
+  while (left() > 0 && !hasFailed) if (!(await flushedOnce(output, until))) return false;
+  return true;
+}
+
+function flushedOnce(output: ReturnType<typeof destination>, until: number): Promise<boolean> {
   return new Promise((resolve) => {
-    const timer = setTimeout(() => resolve(false), LAST_FLUSH_MS);
+    const timer = setTimeout(() => resolve(false), until - performance.now());
     output.flush(() => {
       clearTimeout(timer);
       resolve(true);
     });
-    // At the exit, the destination would write what is left once more, and repeat for ever what fails.
-    output.flushSync = () => undefined;
   });
 }

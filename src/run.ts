@@ -67,6 +67,7 @@ try {
 
 async function leave(log: Log, code: number): Promise<void> {
   if (await log.flush()) process.exit(code);
-  // A signal does not wait for the write.
+  // A signal does not wait for the write; but the first process of a container gets none that it does not listen to.
+  if (process.pid === 1) process.abort();
   process.removeAllListeners('SIGTERM').kill(process.pid, 'SIGTERM');
 }

@@ -21,6 +21,7 @@
  * The nodes of the processes are also where they tell each other what must be known of all that may still write here:
  * who has no node has no session either.
  */
+import { randomUUID } from 'node:crypto';
 import { PosternError } from '../errors.js';
 import type { Logger } from '../log.js';
 import type { BoundClient } from '../zookeeper/bound.js';
@@ -303,7 +304,7 @@ export class FencingFloor {
     const raised: Floor = { floor: floorAbove(above), earlier: stepsOf({ floor, earlier }, czxid).slice(-EARLIER_MAX) };
     const made = zk.multi([
       { type: 'delete', path, version },
-      { type: 'create', path: join(this.#directory, String(index + 1)), data: encode(raised) },
+      { type: 'create', path: join(this.#directory, String(index + 1)), data: encode(raised, randomUUID()) },
     ]);
     const done = await unless(made, 'NO_NODE', 'NODE_EXISTS', 'BAD_VERSION', 'NOT_EMPTY');
     if (done === undefined) await zk.sync(path);
@@ -336,8 +337,9 @@ function stepsOf({ floor, earlier }: Floor, from: number): FloorStep[] {
   return floor === 0 ? steps : [...steps, { from, floor }];
 }
 
-function encode({ floor, earlier }: Floor): Buffer {
-  return Buffer.from(JSON.stringify({ floor, earlier: earlier.map((step) => [step.from, step.floor]) }));
+/** @param id tells it from another of the same numbers, in an ensemble that was made anew */
+function encode({ floor, earlier }: Floor, id?: string): Buffer {
+  return Buffer.from(JSON.stringify({ floor, earlier: earlier.map((step) => [step.from, step.floor]), id }));
 }
 
 /** @throws PosternError `zookeeper-error` if it is nothing that this gateway has written */

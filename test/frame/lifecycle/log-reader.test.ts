@@ -71,3 +71,19 @@ test('a disk that is full', TIMEOUT, async () => {
   expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
   expect(await stopped(gateway)).toEqual([0, null]);
 });
+
+test('the last lines are written, also behind a write that is under way', TIMEOUT, async () => {
+  const script = `
+    const { createLog } = await import(${JSON.stringify(resolve('dist/log.js'))});
+    const { logger, flush } = createLog({ logLevel: 'info' });
+    for (let i = 0; i < 15; i += 1) logger.info({ text: 'x'.repeat(250) }, 'served');
+    for (let i = 0; i < 5; i += 1) logger.info('stopping');
+    process.exit((await flush()) ? 0 : 1);`;
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', script], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  let read = '';
+  child.stdout.on('data', (chunk: Buffer) => void (read += chunk.toString()));
+  expect(await once(child, 'close')).toEqual([0, null]);
+  expect(read.split('\n').filter((line) => line !== '')).toHaveLength(20);
+});
