@@ -177,7 +177,8 @@ test(
 
     // Those that were served, and what became of what they brought.
     expect(overloaded.pushed.count).toBeGreaterThan(0);
-    expect(overloaded.pushed.p50).toBeLessThan(scaled(3_000));
+    // Once for each connection, and as long again: a machine that others keep busy may need longer than that.
+    expect(overloaded.pushed.p50).toBeLessThan(Math.max(scaled(3_000), (2_000 * MANY) / rate));
     expect(overloaded.pushed.p99).toBeLessThan(0.75 * TTL_MS);
     const { depth } = (await replica.expect(200, 'GET', `/v1/queues/${queue}`)) as { depth: number };
     expect(depth).toBe(overloaded.pushed.count);
