@@ -1,6 +1,6 @@
 /** Writes one answer, and finds out whether it was sent. */
-import { jsonOf } from '../../json-text.js';
 import { validateHeaderValue, type ServerResponse } from 'node:http';
+import { jsonOf } from '../../json-text.js';
 import type { Answer } from './exchange.js';
 
 const JSON_TYPE = 'application/json';

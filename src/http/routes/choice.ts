@@ -85,8 +85,8 @@ function choosing(id: string, homes: Homes, isOfRead: boolean): Handler {
       const asked = { namespace, isRead };
       const answer = await homes.serve(exchange, asked, ({ routes }) => {
         const done = (routes[id] as Handler)(exchange);
-        const until = exchange.deadline + longPollOf(exchange).waitMs;
-        return isRead ? done.finally(() => homes.confirmRead(namespace, until)) : done;
+        if (!isRead) return done;
+        return done.finally(() => homes.confirmRead(namespace, exchange.deadline + longPollOf(exchange).waitMs));
       });
       if (!('events' in answer)) return answer;
       return { ...answer, events: (sink) => homes.serve(exchange, asked, () => answer.events(sink)) };
