@@ -22,6 +22,7 @@ class RunLog {
   readonly #words = new Map<string, string>();
   #chunks: string[] = [];
   #warnings: string[] = [];
+  #replicas = 0;
   /** Where a logger writes to. */
   readonly stream = new Writable({
     write: (chunk: Buffer, _encoding, done) => {
@@ -75,16 +76,28 @@ class RunLog {
     }
   }
 
-  /** When no replica is left: what is logged from now on is that of others. */
-  clear(): void {
-    this.#chunks = [];
+  /** A replica logs from now on. */
+  enter(): void {
+    this.#replicas += 1;
   }
 
-  /** For a new test file. */
-  begin(): void {
-    this.clear();
+  /** A replica is gone. With the last one goes what was logged: what comes next is that of others. */
+  leave(): void {
+    this.#replicas -= 1;
+    if (this.#replicas === 0) this.#chunks = [];
+  }
+
+  /**
+   * At the end of a test file: the next one begins with nothing of this.
+   * @throws Error if a replica was not disposed of
+   */
+  end(): void {
+    const left = this.#replicas;
+    this.#replicas = 0;
+    this.#chunks = [];
     this.#words.clear();
     this.#warnings = [];
+    if (left > 0) throw new Error(`${left} replicas were not disposed of`);
   }
 }
 

@@ -75,9 +75,6 @@ const NO_HOUSEKEEPING: HousekeepingTiming = { ...HOUSEKEEPING_TIMING, everyMs: 2
  */
 export const STANDING_WATCHES = 4;
 
-/** Replicas that have not been disposed of. */
-let inThisProcess = 0;
-
 /** A gateway in this process. */
 export class Replica extends Client implements AsyncDisposable {
   constructor(
@@ -116,8 +113,7 @@ export class Replica extends Client implements AsyncDisposable {
       await this.gateway.stop();
     }
     runLog.search();
-    inThisProcess -= 1;
-    if (inThisProcess === 0) runLog.clear();
+    runLog.leave();
   }
 
   /** What should be gone when no client is connected any more. */
@@ -151,7 +147,7 @@ export async function startReplica(options: ReplicaOptions = {}): Promise<Replic
   // One more on the map of namespaces, where there is one.
   const watches = STANDING_WATCHES + (config.ensembles === undefined ? 0 : 1);
   const replica = new Replica(gateway, options.registers === false ? 0 : watches);
-  inThisProcess += 1;
+  runLog.enter();
   if (options.registers === false) return replica;
   await replica.untilReady();
   await eventually('it is registered, and writes no more of its own accord', () => isRegistered(gateway));

@@ -153,6 +153,7 @@ describe('many locks at once', () => {
     expect(body).toMatchObject({ code: 'draining', placeKept: false, outcome: 'not-applied' });
     expect(await heldNames(pair.b, mine)).toEqual([]);
     expect(await pair.a.showLock('c')).toMatchObject({ waiterCount: 0 });
+    await draining[Symbol.asyncDispose]();
   });
 
   it(
