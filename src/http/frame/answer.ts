@@ -72,6 +72,12 @@ export function hasHungUp(response: ServerResponse): boolean {
   return isGone(response) || response.req.socket.readableEnded;
 }
 
+/** With its body as bytes, if that is long: for an answer that many get. */
+export function inBytes(answer: Answer): Answer {
+  const body = bodyOf(answer);
+  return Buffer.isBuffer(body) ? { ...answer, body, contentType: answer.contentType ?? JSON_TYPE } : answer;
+}
+
 function bodyOf({ body, contentType }: Answer): string | Buffer | undefined {
   if (body === undefined) return undefined;
   const isWhole = contentType !== undefined && (typeof body === 'string' || Buffer.isBuffer(body));

@@ -59,7 +59,7 @@ interface NamedElection extends LineSubject {
 }
 
 class ElectionRoutes {
-  readonly state: StateRoutes<NamedElection, HolderState, ElectionView>;
+  readonly state: StateRoutes<NamedElection, HolderState, ElectionView & { etag: string }>;
   readonly #context: Coordination;
 
   constructor(context: Coordination, observers: HolderObservers) {
@@ -73,8 +73,11 @@ class ElectionRoutes {
         name,
         path: context.layout.line(KIND, namespace, name),
       }),
-      read: ({ path }, zk) => describeElectionStale(context, zk, path),
-      etagOf: ({ leader }) => etagOf(leader === undefined ? [] : [leader]),
+      read: async ({ path }, zk) => {
+        const view = await describeElectionStale(context, zk, path);
+        return { ...view, etag: etagOf(view.candidates.slice(0, 1)) };
+      },
+      etagOf: ({ etag }) => etag,
       show: (election, { name }) => ({ body: showElection(name, election) }),
       event: ({ holders: [leader] }, { name }) => ({ name, leader: describeLeader(leader) }),
       inUse: ({ holders }) => holders.length > 0,

@@ -86,7 +86,7 @@ export function lockRoutes({ watchables, context, recipes }: Building): Routes {
 }
 
 class LineRoutes {
-  readonly state: StateRoutes<LineName & LineSubject, HolderState, LineView>;
+  readonly state: StateRoutes<LineName & LineSubject, HolderState, LineView & { etag: string }>;
   readonly #context: Coordination;
   readonly kind: LineKind;
 
@@ -97,8 +97,11 @@ class LineRoutes {
       what: `the ${kind}`,
       observers,
       subject: (namespace, name) => ({ kind, namespace, name, path: context.layout.line(kind, namespace, name) }),
-      read: (line, zk) => describeLineStale(context, zk, line),
-      etagOf: ({ holders, limit }) => etagOf(holders, limit),
+      read: async (line, zk) => {
+        const view = await describeLineStale(context, zk, line);
+        return { ...view, etag: etagOf(view.holders, view.limit) };
+      },
+      etagOf: ({ etag }) => etag,
       show: (line) => ({ body: showLine(line) }),
       event: ({ limit, holders }, { name }) => ({
         name,

@@ -7,7 +7,7 @@
  * in between, and what waits for it is bounded by the number of things.
  */
 import { BrokenRulesError, type PosternError } from '../../errors.js';
-import { lengthShown, listShown, objectShown } from '../../json-text.js';
+import { asShown, lengthShown } from '../../json-text.js';
 import type { Turns, Work } from '../../recipes/observing/turns.js';
 import type { WatchedShare } from '../../recipes/observing/watched.js';
 import { instant } from '../../time.js';
@@ -186,10 +186,10 @@ export class ManyThings {
     clearTimeout(this.#latest);
     this.#awaited.clear();
     for (const [key, { state }] of this.#pending) if (state === undefined) this.#pending.delete(key);
-    const items = listShown(this.#takeFirst());
+    const items = this.#takeFirst();
     const more = this.#pending.size === 0 ? undefined : this.#pending.size;
     const { lastEventId: gapSince } = this.#options.sink;
-    this.#send('state', objectShown({ items, more, gapSince }));
+    this.#send('state', { items, more, gapSince });
   }
 
   #tellPending(): void {
@@ -198,7 +198,7 @@ export class ManyThings {
       if (caughtUp !== undefined) return this.#restUntil(caughtUp);
       this.#pending.delete(key);
       if (state === undefined) this.#send('gone', { kind, name });
-      else this.#send('changed', objectShown({ kind, name, state: state.state }));
+      else this.#send('changed', { kind, name, state: state.state });
     }
   }
 
@@ -207,7 +207,7 @@ export class ManyThings {
     const items: unknown[] = [];
     let length = 0;
     for (const [key, { kind, name, state }] of this.#pending) {
-      const item = objectShown({ kind, name, state: state?.state });
+      const item = asShown({ kind, name, state: state?.state });
       length += lengthShown(item);
       if (length > STATE_MAX && items.length > 0) break;
       items.push(item);

@@ -47,20 +47,14 @@ export class Rounds {
 
   /** Up to date: ends a round that is over, begins one when there are enough. @returns the one that goes on then */
   look(directory: string, size: number): Promise<Round | undefined> {
-    return this.#beginnings.ask(
-      `${size} ${directory}`,
-      () => this.#look(this.#zk(), directory, size),
-      () => false,
-    );
+    return this.#beginnings.ask(`${size} ${directory}`, () => this.#look(this.#zk(), directory, size));
   }
 
   /** Up to date: whether that round is over. Ends it, if nobody else has. */
   isOver(directory: string, round: Round): Promise<boolean> {
-    return this.#endings.ask(
-      `${round.czxid} ${directory}`,
-      () => this.#isOver(this.#zk(), directory, round),
-      (over) => over,
-    );
+    return this.#endings.ask(`${round.czxid} ${directory}`, () => this.#isOver(this.#zk(), directory, round), {
+      isFinal: (over) => over,
+    });
   }
 
   /** The round that a `ready` stands for that was seen on any session; undefined when that is gone by now. */

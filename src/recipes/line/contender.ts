@@ -24,6 +24,7 @@
  * that gives a place up or back deletes at the version that it wrote itself; if another attempt has taken the place
  * over, that fails, and must fail (protocol C1).
  */
+import { jsonOf, parseShown } from '../../json-text.js';
 import type { Kind } from '../../metrics/metrics.js';
 import { randomId } from '../../random.js';
 import type { Stat } from '../../zookeeper/operations.js';
@@ -67,7 +68,7 @@ export interface ContenderRecord {
   principal: string;
   label: string;
   requestId: string;
-  /** The value that the caller shows to others. */
+  /** The value that the caller shows to others, as an answer shows it (`json-text.ts`). */
   data?: unknown;
   /**
    * Epoch ms on the ensemble's clock: until when the request waits. A head that still waits 5 s later may be removed.
@@ -278,7 +279,7 @@ function ownGuidOf(name: string): string | undefined {
 export const REVOKE_MESSAGE = Buffer.from('__REVOKE__');
 
 export function encodeRecord(record: ContenderRecord): Buffer {
-  const json = JSON.stringify(record);
+  const json = jsonOf(record);
   return Buffer.from(record.candidate === undefined ? json : `${latchId(record)}\n${json}`);
 }
 
@@ -288,7 +289,7 @@ export function encodeRecord(record: ContenderRecord): Buffer {
  */
 export function latchId({ data, label, leaseId }: ContenderRecord): string {
   const id = data ?? (label === '' ? leaseId : label);
-  return typeof id === 'string' && id !== '' && !/[\r\n]/.test(id) ? id : JSON.stringify(id);
+  return typeof id === 'string' && id !== '' && !/[\r\n]/.test(id) ? id : jsonOf(id);
 }
 
 /** @returns undefined for the data of a foreign client */
@@ -296,7 +297,7 @@ export function decodeRecord(data: Buffer): ContenderRecord | undefined {
   const start = data.lastIndexOf(0x0a) + 1; // JSON has no line break in it
   if (data[start] !== 0x7b) return undefined;
   try {
-    const record = JSON.parse(data.toString('utf8', start)) as ContenderRecord;
+    const record = parseShown(data.toString('utf8', start), 'data') as ContenderRecord;
     const ours =
       (record.state === 'waiting' || record.state === 'granted') &&
       typeof record.leaseId === 'string' &&

@@ -1,5 +1,4 @@
 /** The public view of a contender. Never a session id, nor anything from which one follows. */
-import { asShown } from '../../json-text.js';
 import type { NodeData } from '../../zookeeper/operations.js';
 import {
   decodeRecord,
@@ -73,7 +72,7 @@ export function describeContender(
     label: record.label,
     fencingToken: stat.czxid,
     since: record.state === 'granted' ? (record.grantedAt ?? stat.ctime) : stat.ctime,
-    data: asShown(record.data ?? null),
+    data: record.data ?? null,
     ...describeCandidate(record),
     ...(contender.priority === undefined ? {} : { priority: contender.priority }),
     ...(record.reservation === undefined ? {} : { reservation: record.reservation }),

@@ -19,6 +19,7 @@ import type { Kind } from '../../metrics/metrics.js';
 import type { ControlSession } from '../../zookeeper/control-session.js';
 import { shownLine, sortLine, type Contender } from './contender.js';
 import { delayBeside, type DelayContext } from './delay/lock-delay.js';
+import { jsonOf } from '../../json-text.js';
 import { describeContender, type ContenderView } from './describe.js';
 import { readLineDirectory } from './directory.js';
 import { SHOWN } from './view.js';
@@ -195,7 +196,7 @@ export function etagOf(holders: readonly ContenderView[], limit?: number): strin
     ...(reservation === undefined ? [] : [reservation.until ?? null]),
   ]);
   return `"${createHash('sha256')
-    .update(JSON.stringify(limit === undefined ? shown : [limit, shown]))
+    .update(jsonOf(limit === undefined ? shown : [limit, shown]))
     .digest('base64url')
     .slice(0, 22)}"`;
 }

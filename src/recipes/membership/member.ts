@@ -5,7 +5,7 @@
  *                                                                 GroupMember, may have anything
  */
 import { createHash } from 'node:crypto';
-import { asShown } from '../../json-text.js';
+import { parseShown } from '../../json-text.js';
 import type { Stat } from '../../zookeeper/operations.js';
 import type { ReadNode } from '../../zookeeper/read-nodes.js';
 
@@ -48,7 +48,7 @@ export function encodeMember(record: MemberRecord): Buffer {
 export function decodeMember(data: Buffer): MemberRecord | undefined {
   if (data[0] !== 0x7b) return undefined;
   try {
-    const record = JSON.parse(data.toString('utf8')) as MemberRecord;
+    const record = parseShown(data.toString('utf8'), 'value') as MemberRecord;
     const texts = [record.leaseId, record.principal, record.label, record.attempt];
     return texts.every((text) => typeof text === 'string') ? record : undefined;
   } catch {
@@ -70,7 +70,7 @@ export function describeMember(member: string, { data, stat }: ReadNode): Member
     leaseId: record?.leaseId ?? '',
     principal: record?.principal ?? '',
     label: record?.label ?? '',
-    value: record === undefined ? data.toString('utf8', 0, FOREIGN_VALUE_MAX) : asShown(record.value ?? null),
+    value: record === undefined ? data.toString('utf8', 0, FOREIGN_VALUE_MAX) : (record.value ?? null),
     size: record?.size,
     fencingToken: stat.czxid,
     since: stat.ctime,

@@ -1,22 +1,30 @@
 /**
- * Shares one piece of work among concurrent callers. Each caller gets a result of work begun after it asked, so the
- * result is no older than the question. However many ask, one look is running and at most one follows: a hundred nodes
- * that go one after the other cost two looks. (These looks may write, and two at once would contend; readings begin at
- * once and are shared differently: `SharedReadings`.)
+ * Shares one piece of work among concurrent callers. However many ask, one look is running and at most one follows: a
+ * hundred nodes that go one after the other cost two looks. No result is older than the question.
  */
 interface Running<T> {
+  /** Monotonic. */
+  begunAt: number;
   current: Promise<T>;
-  /** For those who asked after `current` was begun. */
+  /** For those for whom `current` was begun too early. */
   next: Promise<T> | undefined;
+}
+
+export interface AskOptions<T> {
+  /** Monotonic: a look that was begun later is new enough; default: only one that is begun after this call. */
+  since?: number;
+  /** Of a result that will never be another: those who wait for the next one are content with it. */
+  isFinal?: (result: T) => boolean;
 }
 
 export class SharedLooks<T> {
   readonly #running = new Map<string, Running<T>>();
 
-  /** @param isFinal of a result that will never be another: those who wait for the next one are content with it */
-  ask(key: string, work: () => Promise<T>, isFinal: (result: T) => boolean): Promise<T> {
+  ask(key: string, work: () => Promise<T>, options: AskOptions<T> = {}): Promise<T> {
+    const { since = Infinity, isFinal = () => false } = options;
     const running = this.#running.get(key);
     if (running === undefined) return this.#run(key, work);
+    if (running.begunAt >= since) return running.current;
     running.next ??= running.current.then(
       (result) => {
         if (!isFinal(result)) return this.#run(key, work);
@@ -29,7 +37,7 @@ export class SharedLooks<T> {
   }
 
   #run(key: string, work: () => Promise<T>): Promise<T> {
-    const running: Running<T> = { current: work(), next: undefined };
+    const running: Running<T> = { begunAt: performance.now(), current: work(), next: undefined };
     this.#running.set(key, running);
     const over = (): void => {
       if (running.next === undefined) this.#running.delete(key);

@@ -1,26 +1,23 @@
 /**
- * Readings that many requests share. A change may answer a thousand long polls at once; those that end together take
- * one reading. A caller takes one that began after its request arrived, so the answer is no older than the request. If
- * there is none, one begins at once, whatever else is running: a reader waits for nobody. (Work that writes runs one at
- * a time instead: `SharedLooks`.)
+ * Readings that many requests share. A change may answer a thousand long polls at once, and a thousand may ask for one
+ * thing; a caller takes a reading that began after its request arrived, so the answer is no older than the request. One
+ * is under way, and one may follow (`SharedLooks`). Nobody would gain by a second one beside it: what is asked of
+ * ZooKeeper on one connection is answered in the order in which it was asked.
  */
 import { byDeadline } from '../../zookeeper/by-deadline.js';
 import { isTransient } from '../../zookeeper/errors.js';
+import { SharedLooks } from './shared-look.js';
 
 const READ_MS = 10_000;
 /** A timer may ring a little earlier than this clock says. */
 const EARLY_MS = 5;
 
-interface Shared<T> {
-  begunAt: number;
-  /** When it gives up: it is not that of any one request. */
-  until: number;
-  reading: Promise<T>;
-}
+/** `gaveUp`: the time of the reading was over, which is not that of any one request. */
+type Outcome<T> = { value: T } | { gaveUp: unknown };
 
 export class SharedReadings<T> {
   readonly #what: string;
-  readonly #readings = new Map<string, Shared<T>>();
+  readonly #readings = new SharedLooks<Outcome<T>>();
 
   /** @param what is read, for the words of an error */
   constructor(what: string) {
@@ -33,25 +30,23 @@ export class SharedReadings<T> {
    */
   async read(key: string, since: number, deadline: number, read: (deadline: number) => Promise<T>): Promise<T> {
     for (;;) {
-      let shared = this.#readings.get(key);
-      if (shared === undefined || shared.begunAt < since) shared = this.#begin(key, read);
-      try {
-        return await byDeadline(shared.reading, deadline, this.#what);
-      } catch (error) {
-        const now = performance.now();
-        if (!isTransient(error) || now < shared.until - EARLY_MS || now >= deadline) throw error;
-      }
+      const outcome = await byDeadline(
+        this.#readings.ask(key, () => readOnce(read), { since }),
+        deadline,
+        this.#what,
+      );
+      if ('value' in outcome) return outcome.value;
+      if (performance.now() >= deadline) throw outcome.gaveUp;
     }
   }
+}
 
-  #begin(key: string, read: (deadline: number) => Promise<T>): Shared<T> {
-    const begunAt = performance.now();
-    const until = begunAt + READ_MS;
-    const reading = read(until).finally(() => {
-      if (this.#readings.get(key)?.reading === reading) this.#readings.delete(key);
-    });
-    const shared = { begunAt, until, reading };
-    this.#readings.set(key, shared);
-    return shared;
+async function readOnce<T>(read: (deadline: number) => Promise<T>): Promise<Outcome<T>> {
+  const until = performance.now() + READ_MS;
+  try {
+    return { value: await read(until) };
+  } catch (error) {
+    if (!isTransient(error) || performance.now() < until - EARLY_MS) throw error;
+    return { gaveUp: error };
   }
 }

@@ -86,11 +86,9 @@ export class TransactionDecisions {
    */
   async decide(ref: TransactionRef, deadline: number, lost?: string): Promise<FullLook | undefined> {
     if (lost !== undefined) this.#lost.set(ref.path, (this.#lost.get(ref.path) ?? new Set()).add(lost));
-    const shared = this.#looks.ask(
-      ref.path,
-      () => this.#decide(ref, performance.now() + REQUEST_MS),
-      (look) => look === undefined || stateOf(look) !== 'open',
-    );
+    const shared = this.#looks.ask(ref.path, () => this.#decide(ref, performance.now() + REQUEST_MS), {
+      isFinal: (look) => look === undefined || stateOf(look) !== 'open',
+    });
     return byDeadline(shared, deadline, 'the reading of the transaction');
   }
 

@@ -11,7 +11,7 @@
  * matters (`progressOf`).
  */
 import { createHash } from 'node:crypto';
-import { asShown } from '../../json-text.js';
+import { parseShown } from '../../json-text.js';
 import type { NodeData, Stat } from '../../zookeeper/operations.js';
 import { expectKnown, type KnownFields } from '../known-record.js';
 
@@ -120,9 +120,8 @@ const KNOWN_DECISION: KnownFields<{
 /** @throws NewerRecordError */
 export function lookAt(ref: TransactionRef, { data, stat }: Pick<NodeData, 'data' | 'stat'>): TransactionLook {
   const what = `the transaction "${ref.id}"`;
-  const record = expectKnown(what, JSON.parse(data.toString('utf8')) as TransactionRecord, KNOWN_TRANSACTION);
+  const record = expectKnown(what, parseShown(data.toString('utf8'), 'data') as TransactionRecord, KNOWN_TRANSACTION);
   if (record.decision !== undefined) expectKnown(what, record.decision as object, KNOWN_DECISION);
-  if ('data' in record) record.data = asShown(record.data); // whoever waits keeps it
   return lookOf(ref, record, stat);
 }
 

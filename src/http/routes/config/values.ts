@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import { isUtf8 } from 'node:buffer';
 import { PosternError } from '../../../errors.js';
-import { asShown, listShown, objectShown } from '../../../json-text.js';
+import { asShown } from '../../../json-text.js';
 import type { ConfigValue } from '../../../recipes/config/entry.js';
 import { summaryOf } from '../../../recipes/config/summaries.js';
 import { READ_BYTES_MAX, readTogether } from '../../../recipes/config/together.js';
@@ -71,7 +71,7 @@ async function answerUnlessKnown(
     await setImmediate();
     until = performance.now() + TURN_MS;
   }
-  return { status: 200, body: objectShown({ items: listShown(shown), ...others }), headers: { ETag: etag } };
+  return { status: 200, body: { items: shown, ...others }, headers: { ETag: etag } };
 }
 
 function describeWithValue(key: string, value: ConfigValue): Schemas['ConfigKeySummary'] {

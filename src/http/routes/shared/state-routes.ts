@@ -14,6 +14,7 @@ import { asShown, lengthShown } from '../../../json-text.js';
 import type { Coordination } from '../../../recipes/coordination.js';
 import type { Observed, Observers, Subject } from '../../../recipes/observing/observers.js';
 import { SharedReadings } from '../../../recipes/observing/shared-readings.js';
+import { inBytes } from '../../frame/answer.js';
 import type { Answer, EventStream, Exchange } from '../../frame/exchange.js';
 import { checkEnded, longPollOf, notModified, type LongPoll } from './long-poll.js';
 import { stateStream } from './state-stream.js';
@@ -58,15 +59,30 @@ export function named(pathOf: (namespace: string, name: string) => string) {
   return (namespace: string, name: string): Named => ({ name, path: pathOf(namespace, name) });
 }
 
-/** An event of fewer characters is put into words for each of its streams: to keep it would take more than it saves. */
-const SHARED_LENGTH_MIN = 1_024;
+/** Of fewer characters it is put into words each time: to keep them would take more than it saves. */
+const KEPT_LENGTH_MIN = 1_024;
+
+/** What is told of a state or of a reading: put into words once, for all who are told of it. */
+class KeptWords<W = unknown> {
+  readonly #kept = new WeakMap<object, { path: string; words: W }>();
+
+  of(told: unknown, { path }: Subject, find: () => W, lengthOf: (words: W) => number): W {
+    const kept = this.#kept.get(told as object);
+    // What has never been there may be one state for all subjects.
+    if (kept?.path === path) return kept.words;
+    const words = find();
+    if (lengthOf(words) >= KEPT_LENGTH_MIN) this.#kept.set(told as object, { path, words });
+    return words;
+  }
+}
 
 export class StateRoutes<T extends Subject, S extends Observed, V> implements Watchable {
   readonly #context: Coordination;
   readonly #shown: Shown<T, S, V>;
   readonly #readings: SharedReadings<V>;
-  /** The events of states with much to tell: in words once, for all streams that tell of them. */
-  readonly #events = new WeakMap<S, { path: string; event: unknown }>();
+  /** For all streams that tell of a state, and all answers that show a reading. */
+  readonly #events = new KeptWords();
+  readonly #answers = new KeptWords<Answer>();
 
   constructor(context: Coordination, shown: Shown<T, S, V>) {
     this.#context = context;
@@ -149,18 +165,16 @@ export class StateRoutes<T extends Subject, S extends Observed, V> implements Wa
   }
 
   answer(view: V, subject: T): Answer {
-    const shown = this.#shown.show(view, subject);
-    return { status: 200, ...shown, headers: { ETag: this.#shown.etagOf(view), ...shown.headers } };
+    const { show, etagOf } = this.#shown;
+    const inWords = (): Answer => {
+      const shown = show(view, subject);
+      return inBytes({ status: 200, ...shown, headers: { ETag: etagOf(view), ...shown.headers } });
+    };
+    return this.#answers.of(view, subject, inWords, ({ body }) => (Buffer.isBuffer(body) ? body.length : 0));
   }
 
   #eventOf(state: S, subject: T): unknown {
-    const { path } = subject;
-    const kept = this.#events.get(state);
-    // What has never been there may be one state for all subjects.
-    if (kept?.path === path) return kept.event;
-    const event = asShown(this.#shown.event(state, subject));
-    if (lengthShown(event) >= SHARED_LENGTH_MIN) this.#events.set(state, { path, event });
-    return event;
+    return this.#events.of(state, subject, () => asShown(this.#shown.event(state, subject)), lengthShown);
   }
 
   #read({ query, deadline }: Exchange, subject: T, since: number, waitMs: number): Promise<V> {

@@ -5,7 +5,6 @@
  * checks that the place still exists (C6).
  */
 import { LeaseExpiredError, StandingConflictError } from '../../../errors.js';
-import { asShown } from '../../../json-text.js';
 import { isReason, unless } from '../../../zookeeper/errors.js';
 import type { NodeData } from '../../../zookeeper/operations.js';
 import { multiWithOptional, OwnedTransaction } from '../../../zookeeper/owned-transaction.js';
@@ -142,7 +141,7 @@ async function adopted(joining: Joining, { path, node, before, first, granted }:
   const kept: ContenderRecord = {
     ...record,
     delayMs: delayMs === 0 ? undefined : delayMs,
-    data: leads ? before.data : (asked ?? asShown(before?.data)),
+    data: leads ? before.data : (asked ?? before?.data),
     candidate: before?.candidate ?? record.candidate,
     // As it was made: whether there is a reader's place behind it.
     downgradable: before === undefined ? record.downgradable : before.downgradable,
