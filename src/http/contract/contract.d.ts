@@ -506,7 +506,8 @@ export interface paths {
         };
         /**
          * List everybody who waits for a lock
-         * @description In line order, paged. Scope: `read` on locks.
+         * @description In line order, paged: who waits all the while is shown once, whoever comes and goes between the pages. Scope:
+         *     `read` on locks.
          */
         get: operations["listLockWaiters"];
         put?: never;
@@ -1072,7 +1073,8 @@ export interface paths {
         };
         /**
          * List everybody who waits for a read-write lock
-         * @description In line order, paged. Scope: `read` on rwlocks.
+         * @description In line order, paged: who waits all the while is shown once, whoever comes and goes between the pages. Scope:
+         *     `read` on rwlocks.
          */
         get: operations["listReadWriteLockWaiters"];
         put?: never;
@@ -1454,7 +1456,7 @@ export interface paths {
         };
         /**
          * List all candidates of an election
-         * @description In line order, the leader first, paged. Scope: `read` on elections.
+         * @description In line order, the leader first, paged: who stands all the while is shown once. Scope: `read` on elections.
          */
         get: operations["listCandidates"];
         put?: never;
@@ -1763,7 +1765,8 @@ export interface paths {
         };
         /**
          * List everybody who waits for a semaphore
-         * @description In line order, paged. Scope: `read` on semaphores.
+         * @description In line order, paged: who waits all the while is shown once, whoever comes and goes between the pages. Scope:
+         *     `read` on semaphores.
          */
         get: operations["listSemaphoreWaiters"];
         put?: never;

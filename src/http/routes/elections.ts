@@ -15,6 +15,7 @@ import {
 } from '../../recipes/election/view.js';
 import { campaign, campaignWithLease, resign, type Campaign } from '../../recipes/election/election.js';
 import { transfer } from '../../recipes/election/transfer.js';
+import { PLACE_KEY } from '../../recipes/line-page.js';
 import { etagOf, type HolderState, type HolderObservers, type LineSubject } from '../../recipes/line/observer.js';
 import { instant } from '../../time.js';
 import type { components } from '../contract/contract.js';
@@ -26,7 +27,7 @@ import { newLeaseOf } from './shared/one-call.js';
 import { revokeHolds } from './shared/revoke.js';
 import type { Building } from './shared/serving.js';
 import { StateRoutes } from './shared/state-routes.js';
-import { leaseOf, namespaceOf, pageOfAllowed, pageTokenOf, positionPageOf, requestIdOf } from './shared/subject.js';
+import { leaseOf, namespaceOf, pageOf, pageOfAllowed, pageTokenOf, requestIdOf } from './shared/subject.js';
 import { drainingInPlace } from './shared/wait-ended.js';
 
 type Schemas = components['schemas'];
@@ -151,7 +152,7 @@ class ElectionRoutes {
 
   async listCandidates(exchange: Exchange): Promise<Answer> {
     const namespace = await namespaceOf(exchange, this.#context.leases);
-    const page = positionPageOf(exchange);
+    const page = pageOf(exchange, PLACE_KEY);
     const { control, layout } = this.#context;
     const zk = control.until(exchange.deadline);
     const { items, next } = await listCandidates(

@@ -25,6 +25,7 @@ import {
   type WaiterView,
 } from '../../recipes/line/view.js';
 import type { LineKind } from '../../leases/layout.js';
+import { PLACE_KEY } from '../../recipes/line-page.js';
 import type { Mode } from '../../recipes/line/contender.js';
 import { instant } from '../../time.js';
 
@@ -38,7 +39,7 @@ import { newLeaseOf } from './shared/one-call.js';
 import { revokeHolds } from './shared/revoke.js';
 import type { Building } from './shared/serving.js';
 import { StateRoutes } from './shared/state-routes.js';
-import { leaseOf, namespaceOf, pageOfAllowed, pageTokenOf, positionPageOf, requestIdOf } from './shared/subject.js';
+import { leaseOf, namespaceOf, pageOf, pageOfAllowed, pageTokenOf, requestIdOf } from './shared/subject.js';
 import { drainingInPlace, keptPlace, leftTheLine } from './shared/wait-ended.js';
 
 type Schemas = components['schemas'];
@@ -189,7 +190,7 @@ class LineRoutes {
       this.#context,
       this.#context.control.until(exchange.deadline),
       { kind: this.kind, namespace, name: nameOf(exchange) },
-      positionPageOf(exchange),
+      pageOf(exchange, PLACE_KEY),
     );
     const body: Schemas['WaiterList'] = { items: items.map(describeWaiter), ...pageTokenOf(next) };
     return { status: 200, body };

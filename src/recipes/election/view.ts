@@ -9,6 +9,7 @@ import type { Page } from '../../page.js';
 import type { ContenderView } from '../line/describe.js';
 import { readContenders, readEach, readLine, SHOWN, type Reader } from '../line/view.js';
 import { readPage } from '../full-page.js';
+import { readLinePage, type LinePage } from '../line-page.js';
 import { listInUse } from '../names-in-use.js';
 import type { BoundClient } from '../../zookeeper/bound.js';
 
@@ -35,25 +36,22 @@ export async function describeElectionStale(
   }
 }
 
-/** Candidates in line order, beginning behind the first `after`. */
+/** Candidates in line order. */
 export async function listCandidates(
   context: Reader,
   zk: BoundClient,
   directory: string,
-  page: { after: number; limit: number },
-): Promise<{ items: (ContenderView & { position: number })[]; next: number | undefined }> {
+  page: LinePage,
+): Promise<{ items: (ContenderView & { position: number })[]; next: string | undefined }> {
   const line = await zk.fresh(() => readLine(zk, directory));
-  const wanted = line.slice(page.after, page.after + page.limit);
-  const { items, end } = await readPage(
-    wanted,
-    (some) => readEach(context, zk, some, ({ name }) => `${directory}/${name}`),
-    ({ view }) => lengthShown(view.data),
+  const { items, next } = await readLinePage(line, page, (wanted) =>
+    readPage(
+      wanted,
+      (some) => readEach(context, zk, some, ({ name }) => `${directory}/${name}`),
+      ({ view }) => lengthShown(view.data),
+    ),
   );
-  const next = page.after + end;
-  return {
-    items: items.map(({ view, contender }) => ({ ...view, position: line.indexOf(contender) })),
-    next: next < line.length ? next : undefined,
-  };
+  return { items: items.map(({ view, contender }) => ({ ...view, position: line.indexOf(contender) })), next };
 }
 
 export interface ElectionSummary {

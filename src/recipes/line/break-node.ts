@@ -11,6 +11,7 @@ import { isReason } from '../../zookeeper/errors.js';
 import type { NodeData } from '../../zookeeper/operations.js';
 import { AGAIN, persisting } from '../../zookeeper/retrying.js';
 import type { Coordination } from '../coordination.js';
+import { readLinePage, type LinePage } from '../line-page.js';
 import { isOwnName, parseContender, sortLine, type Contender } from './contender.js';
 import { describeContender, type ContenderView } from './describe.js';
 import { reservationThere } from './revocation/break-hold.js';
@@ -32,23 +33,21 @@ export interface BreakNode extends LineName, Awaited {
   version: number;
 }
 
-/** In line order, beginning after position `after`; by a quorum. */
+/** In line order; by a quorum. */
 export async function listNodes(
   { control, layout }: Coordination,
   { kind, namespace, name }: LineName,
-  page: { after: number; limit: number },
+  page: LinePage,
   deadline: number,
-): Promise<{ items: LineNode[]; next: number | undefined }> {
+): Promise<{ items: LineNode[]; next: string | undefined }> {
   const zk = control.until(deadline);
   const directory = layout.line(kind, namespace, name);
   return zk.fresh(async () => {
-    const line = sortLine(await zk.children(directory));
-    const wanted = line.slice(page.after, page.after + page.limit);
-    const nodes = await Promise.all(wanted.map((contender) => zk.find(`${directory}/${contender.name}`)));
-    return {
-      items: nodes.flatMap((node, i) => (node === undefined ? [] : [describe(wanted[i] as Contender, node)])),
-      next: page.after + page.limit < line.length ? page.after + page.limit : undefined,
-    };
+    return readLinePage(sortLine(await zk.children(directory)), page, async (wanted) => {
+      const nodes = await Promise.all(wanted.map((contender) => zk.find(`${directory}/${contender.name}`)));
+      const items = nodes.flatMap((node, i) => (node === undefined ? [] : [describe(wanted[i] as Contender, node)]));
+      return { items, end: wanted.length };
+    });
   });
 }
 

@@ -29,6 +29,7 @@ import type { Kind } from '../../metrics/metrics.js';
 import { randomId } from '../../random.js';
 import type { Stat } from '../../zookeeper/operations.js';
 import { formatSequence, LAST_SEQUENCE, parseSequence } from '../../zookeeper/paths.js';
+import { inLineOrder } from '../line-page.js';
 import { PRIORITY_MAX, ranked } from './room/rank.js';
 
 /** How a contender holds: beside nobody, beside those who read, or beside as many as there are permits for. */
@@ -233,8 +234,7 @@ export function sortLine(children: readonly string[]): Contender[] {
     const contender = parseContender(name);
     if (contender !== undefined) line.push(contender);
   }
-  // Curator gives a writer that reads as well a second node with the writer's own sequence: it comes after the writer.
-  return line.sort((a, b) => a.sequence - b.sequence || Number(a.reads) - Number(b.reads));
+  return line.sort(inLineOrder);
 }
 
 /**

@@ -15,6 +15,7 @@ import { CONTENDER_BYTES, describeContender, type ContenderView } from './descri
 import { readLineDirectory } from './directory.js';
 import { delayBeside, findDelay, type Locked } from './delay/lock-delay.js';
 import { readPage } from '../full-page.js';
+import { readLinePage, type LinePage } from '../line-page.js';
 import { listInUse } from '../names-in-use.js';
 import { permitsOf, type LineRule } from './rule.js';
 import type { BoundClient } from '../../zookeeper/bound.js';
@@ -136,13 +137,13 @@ function earliest(read: readonly Read[]): number | null {
   return read.length === 0 ? null : Math.min(...read.map(({ view }) => view.since));
 }
 
-/** Waiters in line order, beginning after position `after`. */
+/** Waiters in line order. Their `data` is not shown: it is neither kept nor does it fill a page. */
 export async function listWaiters(
   context: Coordination,
   zk: BoundClient,
   { kind, namespace, name }: LineName,
-  page: { after: number; limit: number },
-): Promise<{ items: WaiterView[]; next: number | undefined }> {
+  page: LinePage,
+): Promise<{ items: WaiterView[]; next: string | undefined }> {
   const directory = context.layout.line(kind, namespace, name);
   const rooms = context.layout.line(ROOM, namespace, name);
   const reading = (): Promise<[Listing, LineRule]> => readLineAndRule(zk, kind, directory, rooms);
@@ -150,23 +151,15 @@ export async function listWaiters(
   const { line } = listing;
   const admitted = rule.holding(line);
   const excluding = listing.delays ? delayBeside(context, zk, directory, line, listing.zxid) : undefined;
-  const first = await readFirst(context, zk, directory, line.slice(0, admitted), excluding);
-  const waiting = [
-    ...first.filter(({ view }) => view.state === 'waiting').map(({ contender }) => contender),
-    ...line.slice(admitted),
-    ...listing.room,
-  ];
-  const wanted = waiting.slice(page.after, page.after + page.limit);
-  const { items, end } = await readPage(
-    wanted,
-    (some) => readEach(context, zk, some, (one) => `${one.priority === undefined ? directory : rooms}/${one.name}`),
-    ({ view }) => lengthShown(view.data),
-  );
-  const next = page.after + end;
-  return {
-    items: items.map(({ view, contender }) => ({ ...view, position: waiting.indexOf(contender) + 1 })),
-    next: next < waiting.length ? next : undefined,
-  };
+  const first = (await readFirst(context, zk, directory, line.slice(0, admitted), excluding))
+    .filter(({ view }) => view.state === 'waiting')
+    .map(({ contender }) => contender);
+  const waiting = [...first, ...line.slice(admitted), ...listing.room];
+  const pathOf = (one: Contender): string => `${one.priority === undefined ? directory : rooms}/${one.name}`;
+  const read = async (some: readonly Contender[]): Promise<(Read | undefined)[]> =>
+    (await readEach(context, zk, some, pathOf)).map((one) => one && { ...one, view: { ...one.view, data: undefined } });
+  const { items, next } = await readLinePage(waiting, page, (wanted) => readPage(wanted, read, () => 0));
+  return { items: items.map(({ view, contender }) => ({ ...view, position: waiting.indexOf(contender) + 1 })), next };
 }
 
 /** Whether a fencing token belongs to a present holder, by a quorum. */

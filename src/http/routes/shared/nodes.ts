@@ -5,18 +5,19 @@
 import type { LineKind } from '../../../leases/layout.js';
 import type { Coordination } from '../../../recipes/coordination.js';
 import { breakNode, listNodes, type LineNode } from '../../../recipes/line/break-node.js';
+import { PLACE_KEY } from '../../../recipes/line-page.js';
 import { instant } from '../../../time.js';
 import type { components } from '../../contract/contract.js';
 import type { Answer, Exchange } from '../../frame/exchange.js';
 import { describeReservation } from './holder-reservation.js';
-import { namespaceOf, pageTokenOf, positionPageOf } from './subject.js';
+import { namespaceOf, pageOf, pageTokenOf } from './subject.js';
 
 type Schemas = components['schemas'];
 
 export async function showNodes(context: Coordination, kind: LineKind, exchange: Exchange): Promise<Answer> {
   const namespace = await namespaceOf(exchange, context.leases, 'admin');
   const name = exchange.params['name'] as string;
-  const page = positionPageOf(exchange);
+  const page = pageOf(exchange, PLACE_KEY);
   const { items, next } = await listNodes(context, { kind, namespace, name }, page, exchange.deadline);
   const body: Schemas['LineNodeList'] = { items: items.map(describe), ...pageTokenOf(next) };
   return { status: 200, body };

@@ -90,18 +90,9 @@ export function pageOfAllowed(exchange: Exchange, namespace: string, scope: Scop
   return { ...pageOf(exchange, pattern), shows: (name) => exchange.allows(scope, namespace, { name }) };
 }
 
-/** The page of a list with numbered entries: its tokens are positions. */
-export function positionPageOf(exchange: Exchange): { limit: number; after: number } {
-  const { limit, after } = pageOf(exchange);
-  const position = after === undefined ? 0 : Number(after);
-  if (!Number.isSafeInteger(position) || position < 0)
-    throw new InvalidError('pageToken', exchange.query['pageToken'], 'one that this list answered', { in: 'query' });
-  return { limit, after: position };
-}
-
 /** Page tokens are opaque to clients: the last key of the previous page, encoded. */
-export function pageTokenOf(key: string | number | undefined): { nextPageToken?: string } {
-  return key === undefined ? {} : { nextPageToken: Buffer.from(String(key)).toString('base64url') };
+export function pageTokenOf(key: string | undefined): { nextPageToken?: string } {
+  return key === undefined ? {} : { nextPageToken: Buffer.from(key).toString('base64url') };
 }
 
 function readPageToken(token: string, pattern: RegExp): string {
