@@ -102,6 +102,7 @@ export class AttachedSessions {
    * @throws LeaseExpiredError if the ensemble says that the lease has ended
    * @param requester the client: once it is gone, nothing more is written, and the lease is not taken from where it is
    *   used now
+   * @param creates false: `work` creates nothing that the lease owns, so nothing is fenced off before a repetition
    * @throws NoReplyError if no connection could be made by `deadline` (nothing was done), or from `work`
    * @throws ClientGoneError
    */
@@ -110,6 +111,7 @@ export class AttachedSessions {
     deadline: number,
     work: (session: LeaseSession, attempt: number) => Promise<T>,
     requester?: Requester,
+    creates = true,
   ): Promise<T> {
     let maybeApplied = false;
     let unfit: NoReplyError | undefined;
@@ -122,7 +124,7 @@ export class AttachedSessions {
         const attached = this.#ready(entry, attempt) ?? (await this.#attachedAnew(entry, deadline, requester));
         const session = requester === undefined ? attached : attached.writingFor(requester);
         // What the earlier attempts sent is done by now, and can be read, or never will be.
-        if (maybeApplied) await session.raiseFence(deadline);
+        if (maybeApplied && creates) await session.raiseFence(deadline);
         return await work(session, attempt);
       } catch (error) {
         if (error instanceof LeaseExpiredError) this.#forget(entry);
@@ -163,9 +165,9 @@ export class AttachedSessions {
   /**
    * Ends the lease's session: everything it owns is freed. A lease that has already ended is fine.
    * @param requester the client, if others know the lease
-   * @param before done first, on the same session and connection. A close that waits at a server takes effect whatever
-   *   has happened to the lease meanwhile: where that matters, `before` must be answered before the close is sent
-   *   (protocol C35)
+   * @param before done first, on the same session and connection; it creates nothing that the lease owns. A close that
+   *   waits at a server takes effect whatever has happened to the lease meanwhile: where that matters, `before` must be
+   *   answered before the close is sent (protocol C35)
    * @throws ClientGoneError
    */
   async end(
@@ -179,7 +181,8 @@ export class AttachedSessions {
       await session.close(deadline);
     };
     try {
-      await this.useRepeatedly(lease, deadline, close, requester);
+      // Without the fence, the lease's own node: where that is gone already, the session may live all the same.
+      await this.useRepeatedly(lease, deadline, close, requester, false);
     } catch (error) {
       if (!(error instanceof LeaseExpiredError)) throw error;
     }

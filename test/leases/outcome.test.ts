@@ -26,3 +26,20 @@ test.each([
   );
   expect(await rejection(behindWrite)).toMatchObject({ code: 'lease-expired', outcome });
 });
+
+test('the end of a lease whose own node is gone ends its session, also at the second try', async () => {
+  await using replica = await startReplica();
+  const { leases, layout, control } = replica.gateway.context;
+  const [handle, other] = [await replica.createLease({ ttlMs: 40_000 }), await replica.createLease({ ttlMs: 40_000 })];
+  expect((await replica.acquire('a', handle)).status).toBe(200);
+  const lease = await leaseBehind(replica, handle);
+  let tries = 0;
+  await leases.sessions.end(lease, within(), undefined, async () => {
+    tries += 1;
+    if (tries > 1) return;
+    await control.delete(layout.lease(lease.namespace, lease.leaseId));
+    throw new NoReplyError('multi', 'connection-lost', true);
+  });
+  expect((await replica.acquire('a', other)).status).toBe(200);
+  expect(tries).toBe(2);
+});
