@@ -86,6 +86,9 @@ function zooKeeperObserver(metrics: Metrics, logger: Logger): ZooKeeperObserver 
       if (seldom(error instanceof Error ? error.message : String(error)))
         logger.warn({ err: error }, 'ZooKeeper connection failed');
     },
+    listenerFailed(error) {
+      if (seldom(`listener: ${String(error)}`)) logger.error({ err: error }, 'a listener failed; the others were told');
+    },
   };
 }
 

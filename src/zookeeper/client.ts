@@ -77,6 +77,8 @@ export interface ZooKeeperObserver extends ServerObserver, CommitObserver {
   watchEvent(type: string): void;
   watches(count: number): void;
   fault(error: unknown): void;
+  /** A fault of this gateway: whoever was told of something has thrown this. */
+  listenerFailed(error: unknown): void;
 }
 
 export interface CreateOptions {

@@ -148,6 +148,11 @@ export class ControlSession extends ZooKeeperClient {
     this.#onRefused = listener;
   }
 
+  /** To be called with what was thrown by whoever was told of something that this session has learned. */
+  listenerFailed(error: unknown): void {
+    this.ensemble.observer.listenerFailed(error);
+  }
+
   /** What was written before this transaction is numbered with an earlier floor (`connection/zxids.ts`). */
   get numberedFrom(): number {
     return this.ensemble.zxids?.first ?? 0;

@@ -352,7 +352,7 @@ function call(listeners: Iterable<Listener>, event: WatchEvent, observer: ZooKee
     try {
       listener.onEvent(event);
     } catch (error) {
-      observer.fault(error);
+      observer.listenerFailed(error);
     }
   }
 }

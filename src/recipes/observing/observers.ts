@@ -136,7 +136,7 @@ class Observer<S extends Observed> {
 
   constructor(control: ControlSession, turns: Turns, path: string, look: (look: Look<S>) => Promise<LookResult>) {
     this.#control = control;
-    this.#telling = new Telling(turns, this.#subscribers);
+    this.#telling = new Telling(turns, this.#subscribers, (error) => control.listenerFailed(error));
     this.#path = path;
     this.#look = look;
     void this.#run();

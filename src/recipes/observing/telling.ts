@@ -20,16 +20,21 @@ interface Round<S> {
 export class Telling<S> {
   readonly #turns: Turns;
   readonly #subscribers: ReadonlySet<Subscriber<S>>;
+  readonly #onFault: (error: unknown) => void;
   /** The first of them is under way. */
   readonly #rounds: Round<S>[] = [];
   #told: Promise<number> = Promise.resolve(0);
   /** The turn in which the first of them was published is over. */
   #isLater = false;
 
-  /** @param subscribers those who are there; whoever has gone is not told any more */
-  constructor(turns: Turns, subscribers: ReadonlySet<Subscriber<S>>) {
+  /**
+   * @param subscribers those who are there; whoever has gone is not told any more
+   * @param onFault told what one of them has thrown; must not throw
+   */
+  constructor(turns: Turns, subscribers: ReadonlySet<Subscriber<S>>, onFault: (error: unknown) => void) {
     this.#turns = turns;
     this.#subscribers = subscribers;
+    this.#onFault = onFault;
   }
 
   /** Resolves when the last state has been told, with how many ms that took after `tell` had returned. */
@@ -58,7 +63,7 @@ export class Telling<S> {
       for (const subscriber of subscribers) {
         if (!this.#subscribers.has(subscriber)) continue;
         const begun = performance.now();
-        tellOne(subscriber, state);
+        this.#tellOne(subscriber, state);
         if (this.#isLater) ms += performance.now() - begun;
         yield;
       }
@@ -66,12 +71,13 @@ export class Telling<S> {
       done(ms);
     }
   }
-}
 
-function tellOne<S>(subscriber: Subscriber<S>, state: S): void {
-  try {
-    subscriber(state);
-  } catch {
-    // A fault of one is not that of the others, who have to learn it all the same.
+  /** A fault of one is not that of the others, who have to learn it all the same. */
+  #tellOne(subscriber: Subscriber<S>, state: S): void {
+    try {
+      subscriber(state);
+    } catch (error) {
+      this.#onFault(error);
+    }
   }
 }

@@ -81,6 +81,9 @@ export class RecordingObserver implements ZooKeeperObserver {
   fault(error: unknown): void {
     this.faults.push(error);
   }
+  listenerFailed(error: unknown): void {
+    this.faults.push(error);
+  }
 }
 
 export interface TestEnsembleView extends Ensemble {
