@@ -68,6 +68,8 @@ export interface App {
   readonly ahead: BytesAtOnce;
   /** Number of waiting requests and streams now. */
   waiters(): number;
+  /** Call it when all connections are closed: requests that are still being served are recorded as cut off. */
+  cutOff(): void;
 }
 
 /** For `OPTIONS *`, which is about the server as a whole. */
@@ -97,6 +99,7 @@ export function createApp(options: AppOptions): App {
     ),
     ahead: new BytesAtOnce(aheadAtOnce(options.config), options.metrics),
     waiters: () => intake.waiters,
+    cutOff: () => frame.cutOff(),
   };
 }
 
@@ -146,17 +149,30 @@ class Frame {
         response.destroy();
       } finally {
         this.#intake.release(call);
-        this.#open.delete(call);
         call.close();
         metrics.httpRequestsInFlight.dec();
-        recordCall(call, this.#recorders);
-        endSpan(call);
+        this.#record(call);
       }
     };
   }
 
+  cutOff(): void {
+    for (const call of this.#open.all) {
+      // A stream that has begun was told of the end.
+      if (!call.streams || !call.response.headersSent) giveUp(call, 'cut-off');
+      this.#record(call);
+    }
+  }
+
+  /** Once: what was cut off is recorded before it is over. */
+  #record(call: Call): void {
+    if (!this.#open.delete(call)) return;
+    recordCall(call, this.#recorders);
+    endSpan(call);
+  }
+
   #respond(call: Call, reply: Reply | EventStream | undefined): Promise<void> | void {
-    if (reply === undefined) return giveUp(call);
+    if (reply === undefined) return giveUp(call, 'client-gone');
     return 'events' in reply ? this.#stream(call, reply) : this.#write(call, reply);
   }
 
@@ -296,8 +312,8 @@ interface Reply {
 }
 
 /** Ends a call without an answer. */
-function giveUp(call: Call): void {
-  call.code = 'client-gone';
+function giveUp(call: Call, why: 'client-gone' | 'cut-off'): void {
+  call.code = why;
   call.delivered = false;
 }
 

@@ -36,9 +36,14 @@ export class OpenCalls {
     if (this.#draining.aborted) call.abort('draining');
   }
 
-  delete(call: Call): void {
+  /** @returns whether it was there */
+  delete(call: Call): boolean {
     this.#calls.get(call)?.();
-    this.#calls.delete(call);
+    return this.#calls.delete(call);
+  }
+
+  get all(): Iterable<Call> {
+    return this.#calls.keys();
   }
 
   /** Call it when the call begins to wait. */

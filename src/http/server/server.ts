@@ -100,6 +100,7 @@ export async function startServer(options: StartOptions): Promise<RunningServer>
       await closeListener(main, withinMs);
       tls?.close();
       if (ops !== undefined) await closeListener(ops, 0);
+      app.cutOff();
     },
   };
 }

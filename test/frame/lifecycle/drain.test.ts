@@ -2,7 +2,11 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { describe, expect, it } from 'vitest';
+import type { Handler } from '../../../src/http/frame/exchange.js';
 import { eventually } from '../../support/eventually.js';
+import { spawnReplica } from '../../support/start-gateway.js';
+import { startZooKeeper } from '../../support/start-zookeeper.js';
+import { scaled } from '../../support/timing.js';
 import { free, parseAnswer, rawConnection, send } from '../client.js';
 import { startFrame } from '../harness.js';
 import { waiting, waits } from './waiting.js';
@@ -117,17 +121,44 @@ describe('a drain', () => {
     );
   });
 
-  it('cuts off at the deadline what does not end', async () => {
-    await using frame = await startFrame({ routes: { showLock: () => new Promise(() => undefined) } });
+  it('cuts off at the deadline what does not end, which has its line in the log, once', async () => {
+    let end: () => void = () => undefined;
+    const handler: Handler = async (exchange) => {
+      await new Promise<void>((resolve) => (end = resolve));
+      return free(exchange);
+    };
+    await using frame = await startFrame({ routes: { showLock: handler } });
+    const requests = (): unknown[] => frame.log().filter(({ operation }) => operation === 'showLock');
+    const inFlight = async (): Promise<unknown> => (await frame.metrics.httpRequestsInFlight.get()).values[0]?.value;
     await using connection = await rawConnection(frame.url);
     connection.socket.write('GET /v1/locks/a HTTP/1.1\r\nHost: localhost\r\n\r\n');
-    await eventually(
-      'it is being served',
-      async () => (await frame.metrics.httpRequestsInFlight.get()).values[0]?.value === 1,
-    );
+    await eventually('it is being served', async () => (await inFlight()) === 1);
     frame.drain.abort();
     await frame.server.stop(20);
+    const line = { msg: 'request', name: 'a', status: 499, outcome: 'cut-off', delivered: false };
+    expect(requests()).toMatchObject([line]);
     await eventually('the connection is cut', () => connection.ended());
     expect(connection.received()).toBe('');
+    end();
+    await eventually('it is over', async () => (await inFlight()) === 0);
+    expect(requests()).toHaveLength(1);
+  });
+
+  it('logs also what is cut off because ZooKeeper does not answer', { timeout: scaled(60_000) }, async () => {
+    await using zookeeper = await startZooKeeper({ proxied: true });
+    const settings = { POSTERN_DRAIN_MS: '100' };
+    await using replica = await spawnReplica({ zookeeper: zookeeper.connectString, settings });
+    zookeeper.proxy.pause('fromZooKeeper');
+    await using connection = await rawConnection(replica.url);
+    connection.socket.write('PUT /v1/barriers/b HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n');
+    const metrics = async (): Promise<string> => (await fetch(`${replica.url}/metrics`)).text();
+    await eventually('it is served, beside the question', async () => /_requests_in_flight 2$/m.test(await metrics()));
+    expect(await replica.kill('SIGTERM')).toBe(0);
+    await eventually('the connection is cut', () => connection.ended());
+    expect(connection.received()).toBe('');
+    const lines = replica.output.split('\n').filter((line) => line.includes('"operation":"raiseBarrier"'));
+    expect(lines.map((line) => JSON.parse(line) as unknown)).toMatchObject([
+      { msg: 'request', name: 'b', status: 499, outcome: 'cut-off', delivered: false },
+    ]);
   });
 });
