@@ -71,8 +71,9 @@ export function parseShown(text: string, member: string): unknown {
 }
 
 const [QUOTE, BACKSLASH] = [0x22, 0x5c];
-const OPENING = [0x5b, 0x7b];
-const CLOSING = [0x5d, 0x7d];
+
+const isOpening = (code: number): boolean => code === 0x5b || code === 0x7b;
+const isClosing = (code: number): boolean => code === 0x5d || code === 0x7d;
 
 /** Where the list or object is that an object has under this name; empty if there is none. */
 function spanOf(text: string, name: string): [from: number, to: number] {
@@ -84,11 +85,11 @@ function spanOf(text: string, name: string): [from: number, to: number] {
     if (code === QUOTE) {
       if (depth === 1 && from === 0 && text.startsWith(name, at)) {
         from = at + name.length;
-        if (!OPENING.includes(text.charCodeAt(from))) return [0, 0];
+        if (!isOpening(text.charCodeAt(from))) return [0, 0];
         at = from - 1;
       } else at = endOfString(text, at);
-    } else if (OPENING.includes(code)) depth += 1;
-    else if (CLOSING.includes(code)) {
+    } else if (isOpening(code)) depth += 1;
+    else if (isClosing(code)) {
       depth -= 1;
       if (depth === 1 && from > 0) return [from, at + 1];
     }

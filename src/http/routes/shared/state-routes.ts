@@ -178,10 +178,10 @@ export class StateRoutes<T extends Subject, S extends Observed, V> implements Wa
   }
 
   #read({ query, deadline }: Exchange, subject: T, since: number, waitMs: number): Promise<V> {
-    const isStale = query['consistency'] === 'stale';
-    const until = deadline + waitMs;
-    return isStale
-      ? this.#shown.read(subject, this.#context.control.until(until))
-      : this.readLatest(subject, since, until);
+    if (query['consistency'] !== 'stale') return this.readLatest(subject, since, deadline + waitMs);
+    const { control } = this.#context;
+    return this.#readings.read(`stale ${subject.path}`, since, deadline + waitMs, (until) =>
+      this.#shown.read(subject, control.until(until)),
+    );
   }
 }
