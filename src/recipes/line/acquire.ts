@@ -31,8 +31,8 @@ import type { Coordination } from '../coordination.js';
 import { describeContender, type ContenderView } from './describe.js';
 import { hasMark } from './delay/mark.js';
 import { grantFirst, isHeld, standBack } from './grant.js';
-import { join, leavesNothing } from './join/join.js';
-import type { Joined, JoinRequest, Placed } from './join/request.js';
+import { join } from './join/join.js';
+import type { JoinRequest, Placed } from './join/request.js';
 import type { Assign, Line } from './line.js';
 import { findDelay, type Locked } from './delay/lock-delay.js';
 import { againIfOvertaken, forgetNotice } from './revocation/record.js';
@@ -47,11 +47,6 @@ export interface AcquireRequest extends JoinRequest {
    * could not be delivered is not taken back, because who is first leads whether it knows or not.
    */
   stays?: boolean | undefined;
-  /**
-   * One-call acquires, in the try that made the lease: ends it, and says whether it could. Called when nothing comes of
-   * the request, and nobody else has the place.
-   */
-  endLease?: ((deadline: number) => Promise<boolean>) | undefined;
   /** Of elections and rooms: what is done for a place that is not the first, before it waits. `lost`: it is gone. */
   advance?: ((place: Place, line: Line) => Promise<'written' | 'lost'>) | undefined;
   /** Of pools, and of rooms: what the turn gives, and what removes the place with it. */
@@ -126,13 +121,7 @@ type Ended = { held: true; waited: boolean; granted: Granted } | NotGranted;
 
 async function acquireIn(context: Coordination, line: Line, request: AcquireRequest): Promise<Ended> {
   const { lease, waitMs, hardDeadline, receivedAt } = request;
-  let joined: Joined;
-  try {
-    joined = await join(context, line, request);
-  } catch (error) {
-    if (leavesNothing(error)) await request.endLease?.(hardDeadline);
-    throw error;
-  }
+  const joined = await join(context, line, request);
   if (joined.how === 'refused') {
     await request.endLease?.(hardDeadline);
     if (hasRival(line, request)) return RIVAL;

@@ -74,6 +74,7 @@ export async function join(context: Coordination, line: Line, request: JoinReque
       try {
         joined = looks ? await lookThenCreate(joining) : await create(joining);
       } catch (error) {
+        trace.wrote ||= mayBeApplied(error);
         // The place of an earlier try of this request is answered again all the same.
         if (looks || !isPosternError(error, 'too-many-holds')) throw error;
         continue;
@@ -93,8 +94,10 @@ export async function join(context: Coordination, line: Line, request: JoinReque
   try {
     return await context.leases.sessions.useRepeatedly(lease, hardDeadline, joinOn, request.requester);
   } catch (error) {
-    // An earlier try for a client that has gone may have been sent.
-    const maybePlaced = trace.wrote || error instanceof ClientGoneError || mayBeApplied(error);
+    const maybePlaced = trace.wrote || mayBeApplied(error);
+    // Where there never was a place, no repetition finds the lease that was made for this try.
+    if (leavesNothing(error) || (error instanceof ClientGoneError && !maybePlaced))
+      await request.endLease?.(hardDeadline);
     const expired = error instanceof LeaseExpiredError;
     // The place of a reservation does not go with the lease.
     if (!maybePlaced || (expired && request.reservation === undefined)) throw error;

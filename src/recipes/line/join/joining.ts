@@ -36,7 +36,7 @@ export type LookAgain = typeof LOOK_AGAIN;
 /** The nodes that a request leaves in ZooKeeper, over all its connections. */
 export interface Trace {
   readonly attempt: string;
-  /** A node of this attempt stands in line, or did. */
+  /** A node of this attempt stands in line, or did, or may. */
   wrote: boolean;
   /**
    * The czxid of a hold that an earlier attempt was granted, and that this one found. It stays, whatever becomes of

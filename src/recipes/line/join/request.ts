@@ -26,6 +26,11 @@ export interface JoinRequest {
   lockDelayMs: number;
   /** One-call acquires: kept with the node, so that a repeated call finds it. */
   leaseToken?: string | undefined;
+  /**
+   * One-call acquires, in the try that made the lease: ends it, and says whether it could. Called when nothing comes of
+   * the request, and nobody else has the place.
+   */
+  endLease?: ((deadline: number) => Promise<boolean>) | undefined;
   /** The place is to outlive the lease's session: it is made persistent. */
   reservation?: ReservedPlace | undefined;
   /** Of writers: make a reader's place as well, which the hold can be turned into (`downgrade.ts`). */

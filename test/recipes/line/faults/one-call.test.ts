@@ -133,6 +133,30 @@ test('a try that gives up while another one lines up with its lease does not end
   expect((await b.heartbeat({ leaseToken })).status).toBe(200);
 });
 
+test('a lease ends that was made for a client that has gone before it stood in line', async () => {
+  await using replica = await startReplica();
+  const { leases } = replica.gateway.context;
+  const create = leases.create.bind(leases);
+  for (const path of ['locks/gone', 'elections/gone', 'semaphores/gone']) {
+    const gone = new AbortController();
+    let leaseToken = '';
+    leases.create = async (...args) => {
+      const granted = await create(...args);
+      ({ leaseToken } = granted);
+      gone.abort();
+      await passed(timing.quietMs); // until the replica has heard of it
+      return granted;
+    };
+    const verb = path.startsWith('elections') ? 'campaign' : 'acquire';
+    const limit = path.startsWith('semaphores') ? { limit: 1 } : {};
+    const body = { lease: { ttlMs: 60_000 }, requestId: ONE_CALL.requestId, ...limit };
+    const asked = replica.call('POST', `/v1/${path}/${verb}`, { body, signal: gone.signal }).catch(() => 'left');
+    expect(await asked).toBe('left');
+    leases.create = create;
+    await eventually('it ends', async () => (await replica.heartbeat({ leaseToken })).status === 410);
+  }
+});
+
 interface OneCall {
   holdId: string;
   fencingToken: number;
