@@ -8,6 +8,7 @@ import type { Page } from '../page.js';
 
 /** Where somebody stands. */
 interface Standing {
+  name: string;
   sequence: number;
   reads: boolean;
   /** In a room only. */
@@ -16,13 +17,23 @@ interface Standing {
 
 export type LinePage = Pick<Page, 'limit' | 'after'>;
 
-/** Curator gives a writer that reads as well a second node with the same sequence: it comes after the writer. */
+/**
+ * The same for everybody: servers list children in orders of their own, and a directory that is worn gives one number
+ * to many. Curator gives a writer that reads as well a second node with the same one: it comes after the writer.
+ */
 export function inLineOrder(a: Standing, b: Standing): number {
-  return a.sequence - b.sequence || Number(a.reads) - Number(b.reads);
+  return a.sequence - b.sequence || Number(a.reads) - Number(b.reads) || byName(a, b);
 }
 
-/** A place, as page tokens encode it: whether it is in the room, the sequence, whether it reads. */
-export const PLACE_KEY = /^([01])-(\d{1,10}(?:\.\d{1,17})?)-([01])$/;
+function byName(a: Standing, b: Standing): number {
+  if (a.name === b.name) return 0;
+  return a.name < b.name ? -1 : 1;
+}
+
+/** Of a name; ours are shorter. */
+const NAME_LENGTH = 200;
+/** A place, as page tokens encode it: whether it is in the room, the sequence, whether it reads, the name. */
+export const PLACE_KEY = new RegExp(`^([01])-(\\d{1,10}(?:\\.\\d{1,17})?)-([01])-([^/]{1,${NAME_LENGTH}})$`);
 
 /**
  * @param line in order, the room behind it
@@ -41,14 +52,15 @@ export async function readLinePage<S extends Standing, T>(
 }
 
 function behind<S extends Standing>(line: readonly S[], key: string): readonly S[] {
-  const [, room, sequence, reads] = PLACE_KEY.exec(key) ?? [];
-  const last = { sequence: Number(sequence), reads: reads === '1' };
+  const [, room, sequence, reads, name = ''] = PLACE_KEY.exec(key) ?? [];
+  const last = { name, sequence: Number(sequence), reads: reads === '1' };
   const inRoom = room === '1';
   return line.filter((one) => (isInRoom(one) === inRoom ? inLineOrder(one, last) > 0 : isInRoom(one)));
 }
 
 function keyOf(one: Standing): string {
-  return `${Number(isInRoom(one))}-${one.sequence}-${Number(one.reads)}`;
+  const name = one.name.slice(0, NAME_LENGTH);
+  return `${Number(isInRoom(one))}-${one.sequence}-${Number(one.reads)}-${name}`;
 }
 
 function isInRoom({ priority }: Standing): boolean {

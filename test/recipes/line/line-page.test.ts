@@ -40,6 +40,13 @@ test('every place has a page that begins behind it: the first number, one of two
   for (const limit of [1, 2, 3, 1_000]) expect(await walk(line, limit)).toEqual(line.map(({ name }) => name));
 });
 
+test('a directory that is worn gives one number to many: each has its page all the same', async () => {
+  const guids = ['9', '0', '5', '7'].map((digit) => `_c_${digit}f1d4b3e-57a8-4a4f-9d0c-1d2f3a4b5c6d-latch-${LAST}`);
+  const line = sortLine(guids);
+  expect(line.map(({ name }) => name)).toEqual(guids.toSorted());
+  for (const limit of [1, 2, 3, 7]) expect(await walk(line, limit)).toEqual(guids.toSorted());
+});
+
 test('the first of the room comes behind the last of the line, also where that one has the higher number', async () => {
   const [room, last] = [nameOf('prio10-', 0), nameOf('lock-', 5_000)].map((name) => parseContender(name)!);
   expect(await walk([last!, room!], 1)).toEqual([last!.name, room!.name]);

@@ -95,7 +95,7 @@ for (const [what, ask, list, walk] of WALKS)
 test('a page token is one that a list of a line answered: a mere number, or what is no place, is refused', async () => {
   await using pair = await startPair();
   for (const list of ['elections/walk/candidates', 'locks/walk/waiters', 'semaphores/walk/waiters', 'locks/walk/nodes'])
-    for (const key of ['3', '0', 'walk', '2-1-0', '0-x-0', '0-1-0-0', '0-12345678901-0']) {
+    for (const key of ['3', '0', 'walk', '0-1-0', '2-1-0-x', '0-x-0-x', '0-1-0-', '0-1-0-x/y', '0-12345678901-0-x']) {
       const token = Buffer.from(key).toString('base64url');
       const { status, body } = await pair.a.call('GET', `/v1/${list}?pageToken=${token}`);
       expect([status, body], `${list} ${key}`).toMatchObject([422, { code: 'invalid', field: 'pageToken' }]);
