@@ -11,7 +11,7 @@
  * matters (`progressOf`).
  */
 import { createHash } from 'node:crypto';
-import { parseShown } from '../../json-text.js';
+import { jsonOf, parseShown } from '../../json-text.js';
 import type { NodeData, Stat } from '../../zookeeper/operations.js';
 import { expectKnown, type KnownFields } from '../known-record.js';
 
@@ -99,7 +99,7 @@ export function isTransactionId(text: string): boolean {
 }
 
 export function encodeTransaction(record: TransactionRecord): Buffer {
-  return Buffer.from(JSON.stringify(record));
+  return Buffer.from(jsonOf(record));
 }
 
 const KNOWN_TRANSACTION: KnownFields<TransactionRecord> = {
