@@ -1,14 +1,10 @@
 /** The command line of the process. */
 import { spawnSync } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
-
-const MAIN = fileURLToPath(new URL('../src/main.ts', import.meta.url));
+import { MAIN } from './support/start-gateway.js';
 
 it('refuses a command that there is not, and names those that there are', () => {
-  const { status, stdout, stderr } = spawnSync(process.execPath, ['--import', 'tsx', MAIN, 'nonsense'], {
-    encoding: 'utf8',
-  });
+  const { status, stdout, stderr } = spawnSync(process.execPath, [MAIN, 'nonsense'], { encoding: 'utf8' });
   expect([status, stdout]).toEqual([64, '']);
   expect(stderr).toMatch(/^There is no command "nonsense"\./);
   expect(stderr).toContain('make-key --id ID');

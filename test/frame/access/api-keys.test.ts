@@ -3,15 +3,12 @@ import { spawnSync } from 'node:child_process';
 import { chmod, chown, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
 import { Credentials } from '../../../src/http/access/credentials.js';
 import { KeyedClient } from '../../support/http/api-keys.js';
 import { eventually } from '../../support/eventually.js';
-import { startPair } from '../../support/start-gateway.js';
+import { MAIN, startPair } from '../../support/start-gateway.js';
 import { timing } from '../../support/timing.js';
-
-const MAIN = fileURLToPath(new URL('../../../src/main.ts', import.meta.url));
 
 interface Made {
   key: string;
@@ -19,7 +16,7 @@ interface Made {
 }
 
 function run(...args: string[]): ReturnType<typeof spawnSync> & { stdout: string; stderr: string } {
-  return spawnSync(process.execPath, ['--import', 'tsx', MAIN, 'make-key', ...args], { encoding: 'utf8' });
+  return spawnSync(process.execPath, [MAIN, 'make-key', ...args], { encoding: 'utf8' });
 }
 
 function make(...args: string[]): Made {

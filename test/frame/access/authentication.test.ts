@@ -3,10 +3,10 @@ import { createHash } from 'node:crypto';
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Handler, Scope } from '../../../src/http/frame/exchange.js';
 import { eventually } from '../../support/eventually.js';
+import { MAIN } from '../../support/start-gateway.js';
 import { timing } from '../../support/timing.js';
 import { free, held, rawConnection, send } from '../client.js';
 import { startFrame, type Frame } from '../harness.js';
@@ -351,12 +351,8 @@ describe('the file of API keys', () => {
   });
 
   it('takes the entries that make-key prints', async () => {
-    const script = fileURLToPath(new URL('../../../src/main.ts', import.meta.url));
-    const output = execFileSync(
-      process.execPath,
-      ['--import', 'tsx', script, 'make-key', '--id', 'ci', '--namespaces', 'prod=read,use'],
-      { encoding: 'utf8' },
-    );
+    const args = ['make-key', '--id', 'ci', '--namespaces', 'prod=read,use'];
+    const output = execFileSync(process.execPath, [MAIN, ...args], { encoding: 'utf8' });
     const [key = '', ...entry] = output.split('\n');
     await using frame = await startFrame({
       routes,
