@@ -106,7 +106,7 @@ function sessionsOf(
   sessions.onFirstRefusal((connections) =>
     logger.warn(
       { connections },
-      `ZooKeeper refused another connection from this address after ${connections}: raise its maxClientCnxns; until then leases take turns on the connections there are (not logged again)`,
+      `a new connection to ZooKeeper ended before it was answered, with ${connections} of leases open: either it was cut, or ZooKeeper allows no more from this address, whose maxClientCnxns is to be raised then; leases take turns on the connections there are until more are possible (not logged again)`,
     ),
   );
   return sessions;

@@ -11,6 +11,9 @@ export default defineConfig({
   test: {
     ...each,
     ...whole,
+    setupFiles: ['test/support/new-file.ts'],
+    // As those of `npm test` that share a process: to load the gateway anew for each file is a tenth of what they cost.
+    isolate: false,
     include: ['test/browser/**/*.test.ts', 'test/browser/*.browser.ts'],
     exclude: ['**/node_modules/**'],
   },

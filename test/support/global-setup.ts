@@ -16,7 +16,9 @@ export default async function setup(project: TestProject): Promise<() => Promise
   console.log(`ZooKeeper ${version} from ${origin}`);
   await archiveClasses();
   // It keeps what every test of the run has written under a root of its own, and lives long enough for both compilers.
-  const zookeeper = await startZooKeeper({ jvmFlags: ['-Xmx2g', '-XX:TieredStopAtLevel=4'] });
+  // It never starts again, so no snapshot of all that is worth writing.
+  const jvmFlags = ['-Xmx2g', '-XX:TieredStopAtLevel=4', '-Dzookeeper.snapCount=100000000'];
+  const zookeeper = await startZooKeeper({ jvmFlags });
   project.provide('zookeeper', zookeeper.connectString);
   return () => zookeeper.stop();
 }
