@@ -1,6 +1,5 @@
 import { env } from 'node:process';
 import { defineConfig } from 'vitest/config';
-import { BaseSequencer, type TestSpecification } from 'vitest/node';
 import { timing } from './test/support/timing.js';
 
 /** A file for the results as JSON, beside what is printed. */
@@ -12,24 +11,20 @@ const NO_TESTS = ['**/node_modules/**', 'test/browser/**', ...leftOut];
 
 /** What measures or floods its process, and what fills it for minutes. */
 const ALONE = [
-  'test/**/{fuzz,histories,scale,scripts,upgrade}/**/*.test.ts',
+  'test/**/{fuzz,scale,scripts,upgrade}/**/*.test.ts',
   'test/**/*-cost.test.ts',
   'test/frame/**/{cost-of-checks,overload}.test.ts',
 ];
 
-/** The long ones first, and those that share a process one after the other. */
-class AloneFirst extends BaseSequencer {
-  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const sorted = await super.sort(files);
-    return [true, false].flatMap((alone) => sorted.filter(({ project }) => project.config.isolate === alone));
-  }
-}
+/** Each file may run servers of its own; more files at once than this turn deadlines into luck on a small machine. */
+const WORKERS = Number(env['TEST_WORKERS'] ?? 2);
+/** What measures and floods leaves no processor idle; most of the others wait. */
+const WORKERS_ALONE = Math.min(WORKERS, 3);
 
 /** Of every test, whatever the run. */
 export const each = {
   pool: 'forks',
-  // Each file may run servers of its own; more files at once than this turn deadlines into luck on a small machine.
-  maxWorkers: Number(env['TEST_WORKERS'] ?? 2),
+  maxWorkers: WORKERS,
   testTimeout: timing.testMs,
   hookTimeout: timing.processMs,
   teardownTimeout: timing.processMs,
@@ -49,10 +44,18 @@ export default defineConfig({
   test: {
     ...each,
     ...whole,
-    sequence: { hooks: 'stack', sequencer: AloneFirst },
     projects: [
       // A process per file: sessions, timers and sockets of one file cannot reach into the next.
-      { test: { ...each, name: 'alone', include: ALONE, exclude: NO_TESTS } },
+      {
+        test: {
+          ...each,
+          name: 'alone',
+          include: ALONE,
+          exclude: NO_TESTS,
+          maxWorkers: WORKERS_ALONE,
+          sequence: { ...each.sequence, groupOrder: 0 },
+        },
+      },
       // To load the gateway anew for each file would be a third of what these cost; what a test leaves behind fails it.
       {
         test: {
@@ -62,6 +65,7 @@ export default defineConfig({
           exclude: [...NO_TESTS, ...ALONE],
           setupFiles: ['test/support/new-file.ts'],
           isolate: false,
+          sequence: { ...each.sequence, groupOrder: 1 },
         },
       },
     ],
