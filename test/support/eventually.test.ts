@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { eventually, throughout } from './eventually.js';
+import { eventually, passed, throughout } from './eventually.js';
 
 describe('eventually', () => {
   it('returns the first truthy value', async () => {
@@ -35,6 +35,17 @@ describe('eventually', () => {
     ).catch((reason: unknown) => reason);
     expect(failed).toMatchObject({ message: 'not within 20 ms: an answer (last error: connection refused)' });
     expect((failed as Error).cause).toBe(error);
+  });
+
+  it('gives others the processor after a look that took long', async () => {
+    const lookMs = 20;
+    let looks = 0;
+    const look = (): Promise<boolean> => {
+      looks += 1;
+      return passed(lookMs).then(() => false);
+    };
+    await eventually('never', look, { withinMs: 40 * lookMs, everyMs: 1 }).catch(() => undefined);
+    expect(looks).toBeLessThan(16);
   });
 
   it('does not hang on a condition that never answers', async () => {

@@ -11,6 +11,11 @@ export interface EventuallyOptions {
 
 type Truthy<T> = Exclude<T, false | null | undefined | 0 | ''>;
 
+/** A look that takes long is followed by a pause this many times as long: others need the processor too. */
+const PAUSE_PER_LOOK = 4;
+/** Yet it is looked so often at least. */
+const LOOKS_MIN = 20;
+
 /**
  * Polls `condition` until it is truthy and returns what it returned; an error it throws means "not yet".
  * On timeout it fails with `what` and the last value or error.
@@ -23,12 +28,14 @@ export async function eventually<T>(
   const deadline = performance.now() + withinMs;
   let last: Outcome<T> = { kind: 'none' };
   do {
-    const left = Math.max(1, deadline - performance.now());
-    const outcome = await outcomeOf(condition, left);
+    const lookedAt = performance.now();
+    const outcome = await outcomeOf(condition, Math.max(1, deadline - lookedAt));
     if (outcome.kind === 'value' && outcome.value) return outcome.value as Truthy<T>;
     // A look that did not come back in time tells less than the one before it.
     if (outcome.kind !== 'none' || last.kind === 'none') last = outcome;
-    await passed(Math.min(everyMs, Math.max(0, deadline - performance.now())));
+    const now = performance.now();
+    const pauseMs = Math.max(everyMs, Math.min(withinMs / LOOKS_MIN, PAUSE_PER_LOOK * (now - lookedAt)));
+    await passed(Math.min(pauseMs, Math.max(0, deadline - now)));
   } while (performance.now() < deadline);
   throw failure(`not within ${withinMs} ms: ${what}`, last);
 }
