@@ -11,8 +11,10 @@ export interface EventuallyOptions {
 
 type Truthy<T> = Exclude<T, false | null | undefined | 0 | ''>;
 
-/** A look that takes long is followed by a pause this many times as long: others need the processor too. */
-const PAUSE_PER_LOOK = 4;
+/** A look that takes longer than this is dear: others need the processor too, so a long pause follows. */
+const DEAR_LOOK_MS = 50;
+/** For each millisecond beyond that. */
+const PAUSE_PER_MS = 4;
 /** Yet it is looked so often at least. */
 const LOOKS_MIN = 20;
 
@@ -34,7 +36,7 @@ export async function eventually<T>(
     // A look that did not come back in time tells less than the one before it.
     if (outcome.kind !== 'none' || last.kind === 'none') last = outcome;
     const now = performance.now();
-    const pauseMs = Math.max(everyMs, Math.min(withinMs / LOOKS_MIN, PAUSE_PER_LOOK * (now - lookedAt)));
+    const pauseMs = Math.max(everyMs, Math.min(withinMs / LOOKS_MIN, PAUSE_PER_MS * (now - lookedAt - DEAR_LOOK_MS)));
     await passed(Math.min(pauseMs, Math.max(0, deadline - now)));
   } while (performance.now() < deadline);
   throw failure(`not within ${withinMs} ms: ${what}`, last);
