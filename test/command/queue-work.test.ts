@@ -1,4 +1,7 @@
 /** `postern queue work` when things go wrong: each message has one job at a time, and the worker goes on. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../support/eventually.js';
 import { startPair, type Pair } from '../support/start-gateway.js';
@@ -73,13 +76,17 @@ describe('postern queue work', { timeout: LONG_MS * 2 }, () => {
   });
 
   it('goes on when jobs have ended while no gateway answered, and their messages are delivered again', async () => {
-    await push('cut-off', '0.1', '30');
+    await push('cut-off', 'short', 'long');
+    const directory = await mkdtemp(join(tmpdir(), 'postern-queue-work-'));
+    const cut = join(directory, 'cut');
     const proxy = await startTcpProxy({ port: Number(new URL(pair.a.url).port), framed: false });
-    const script = 'read -r seconds; echo "begun $seconds"; [ "$POSTERN_DELIVERIES" != 1 ] || sleep "$seconds"';
+    const script = `read -r what; echo "begun $what"; [ "$POSTERN_DELIVERIES" = 1 ] || exit 0
+      case $what in short) until [ -e ${cut} ]; do sleep 0.1; done;; long) exec sleep 30;; esac`;
     const run = work('cut-off', ['--concurrency', '2'], script, `http://${proxy.connectString}`);
     try {
-      await run.untilSays(/begun 30/);
+      await run.untilSays(/begun short.*begun long|begun long.*begun short/s);
       proxy.suspend();
+      await writeFile(cut, '');
       await run.untilSays(/"unsettled".*"failed"|"failed".*"unsettled"/s);
       proxy.heal();
       await done('cut-off');
@@ -87,6 +94,7 @@ describe('postern queue work', { timeout: LONG_MS * 2 }, () => {
     } finally {
       await end(run);
       await proxy.stop();
+      await rm(directory, { recursive: true });
     }
   });
 
