@@ -186,7 +186,9 @@ export async function provide(name: string, fill: (dir: string) => Promise<unkno
 export async function terraform(): Promise<string> {
   const dir = await provide(`terraform-${TERRAFORM}`, async (made) => {
     const env = { ...process.env, CGO_ENABLED: '0', GOFLAGS: '-buildvcs=false', GOBIN: made };
-    await must('go', ['install', `github.com/hashicorp/terraform@${TERRAFORM}`], { env });
+    // Without debuggers' tables and inlining: two thirds of the CPU, and nothing measures it.
+    const quickly = ['-ldflags=-s -w', '-gcflags=all=-dwarf=false -l'];
+    await must('go', ['install', ...quickly, `github.com/hashicorp/terraform@${TERRAFORM}`], { env });
   });
   return join(dir, 'terraform');
 }

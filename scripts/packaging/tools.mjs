@@ -25,6 +25,8 @@ export const KUBERNETES_VERSIONS = ['1.30.0', '1.37.0'];
  */
 const DEBIAN_PACKAGES = ['prometheus', 'haproxy', 'liblua5.3-0', 'libopentracing-c-wrapper0', 'libopentracing1'];
 const NODE = 'node@24';
+/** Without debuggers' tables and inlining, which no check needs: two thirds of the CPU. */
+const QUICKLY = ['-ldflags=-s -w', '-gcflags=all=-dwarf=false -l'];
 
 /**
  * Runs a program whose failure is the end of the check.
@@ -70,7 +72,7 @@ async function goTool(module) {
   const build = () =>
     provide(`${name}-${module.split('@')[1]}`, async (made) => {
       const env = { ...process.env, GOBIN: made, GOFLAGS: '-buildvcs=false', CGO_ENABLED: '0' };
-      await must('go', ['install', '-ldflags=-s -w', module], { env });
+      await must('go', ['install', ...QUICKLY, module], { env });
     });
   const done = built.then(build, build);
   built = done;

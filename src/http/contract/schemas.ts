@@ -68,6 +68,13 @@ function ajvFor(document: Document, limits: Limits, options: { allErrors: boolea
   return ajv.addSchema(withDefaults(document), DOCUMENT_ID, undefined, false);
 }
 
+const prepared = new WeakMap<Document, Document>();
+
 function withDefaults(document: Document): Document {
-  return JSON.parse(JSON.stringify(document).replaceAll('"x-default":', '"default":')) as Document;
+  let made = prepared.get(document);
+  if (made === undefined) {
+    made = JSON.parse(JSON.stringify(document).replaceAll('"x-default":', '"default":')) as Document;
+    prepared.set(document, made);
+  }
+  return made;
 }

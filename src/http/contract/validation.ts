@@ -8,7 +8,7 @@
 import type { ValidateFunction } from 'ajv/dist/2020.js';
 import { BrokenRulesError, PosternError, type Place } from '../../errors.js';
 import { invalidRequest } from './broken-rules.js';
-import { pointer, resolve, type Document, type Operation, type Parameter, type Schema } from './openapi.js';
+import { openApi, pointer, resolve, type Document, type Operation, type Parameter, type Schema } from './openapi.js';
 import { createSchemaCompiler, referenceTo, type Limits, type SchemaCompiler } from './schemas.js';
 
 type Values = Record<string, unknown>;
@@ -40,6 +40,21 @@ export interface OperationValidator {
 }
 
 export type Validators = ReadonlyMap<string, OperationValidator>;
+
+/** By `maxWaitMs`. */
+const shared = new Map<number, Validators>();
+
+/** Those of the contract. The gateways of a process share them: to compile them costs more than all the rest of one. */
+export function validatorsFor(limits: Limits): Validators {
+  const { maxWaitMs } = limits;
+  let validators = shared.get(maxWaitMs);
+  if (validators === undefined) {
+    const { document, operations } = openApi();
+    validators = createValidators(document, operations, { maxWaitMs });
+    shared.set(maxWaitMs, validators);
+  }
+  return validators;
+}
 
 export function createValidators(document: Document, operations: readonly Operation[], limits: Limits): Validators {
   const quick = createSchemaCompiler(document, limits, { allErrors: false });

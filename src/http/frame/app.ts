@@ -38,7 +38,7 @@ import { endSpan } from './span.js';
 import { isAwaited, standstill } from '../overload/standstill.js';
 import { aheadAtOnce } from '../server/pipelining.js';
 import { transportHeaders } from '../server/tls.js';
-import { createValidators } from '../contract/validation.js';
+import { validatorsFor } from '../contract/validation.js';
 
 export interface AppOptions {
   readonly config: Pick<Config, 'maxWaitMs' | 'maxBytesAhead' | 'corsOrigins' | 'opsPort' | 'console'> & IntakeLimits;
@@ -79,9 +79,9 @@ const CONSOLE_OPERATIONS = new Set(['console', 'consoleAsset']);
 
 /** @throws Error if the routes and the contract do not name the same operations */
 export function createApp(options: AppOptions): App {
-  const { document, operations } = openApi();
+  const { operations } = openApi();
   checkRoutes(options.routes, operations);
-  const validators = createValidators(document, operations, { maxWaitMs: options.config.maxWaitMs });
+  const validators = validatorsFor(options.config);
   const intake = new Intake(options.config, validators, options.metrics, options.clock);
   const frame = new Frame(options, intake);
   const { routes } = options;
