@@ -16,13 +16,17 @@ const ALONE = [
   'test/frame/**/{cost-of-checks,overload}.test.ts',
 ];
 
+/** Each file may run servers of its own; more files at once than this turn deadlines into luck on a small machine. */
+const WORKERS = Number(env['TEST_WORKERS'] ?? 2);
+/** What measures and floods leaves no processor idle; most of the others wait. */
+const WORKERS_ALONE = Math.min(WORKERS, 3);
+
 /** Of every test, whatever the run. */
 export const each = {
   pool: 'forks' as const,
   // As the image runs the gateway: what a test asks of it takes a tenth less CPU.
   execArgv: ['--no-allocation-site-pretenuring'],
-  // Each file may run servers of its own; more files at once than this turn deadlines into luck on a small machine.
-  maxWorkers: Number(env['TEST_WORKERS'] ?? 2),
+  maxWorkers: WORKERS,
   testTimeout: timing.testMs,
   hookTimeout: timing.processMs,
   teardownTimeout: timing.processMs,
@@ -50,6 +54,7 @@ export default defineConfig({
           name: 'alone',
           include: ALONE,
           exclude: NO_TESTS,
+          maxWorkers: WORKERS_ALONE,
           sequence: { ...each.sequence, groupOrder: 0 },
         },
       },

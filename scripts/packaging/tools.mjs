@@ -198,7 +198,7 @@ export const tools = {
  */
 async function chromium() {
   const find = async () => {
-    for (const name of ['chromium', 'chromium-browser', 'google-chrome']) {
+    for (const name of ['chromium', 'chromium-headless-shell', 'chromium-browser', 'google-chrome']) {
       const { code, output } = await run('which', [name], { timeoutMs: INSTALL_MS });
       if (code === 0) return output.trim();
     }
@@ -217,7 +217,7 @@ async function chromium() {
     const installed = await find();
     if (installed !== undefined) return installed;
   }
-  throw new Error(`there is no chromium, chromium-browser or google-chrome on the PATH; tried ${tried.join(', ')}`);
+  throw new Error(`there is no Chromium on the PATH; tried ${tried.join(', ')}`);
 }
 
 /** The environment in which programs of the unpacked packages find their libraries. */
