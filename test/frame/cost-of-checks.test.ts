@@ -7,7 +7,7 @@ import { describe, expect, it } from 'vitest';
 import { parseJson } from '../../src/http/frame/json.js';
 import { openApi, resolve, type Operation, type Schema } from '../../src/http/contract/openapi.js';
 import { batchOf } from '../../src/http/routes/config/batch.js';
-import { createValidators, type OperationValidator } from '../../src/http/contract/validation.js';
+import { validatorsFor, type OperationValidator } from '../../src/http/contract/validation.js';
 import { cpuMsOf } from '../support/usage.js';
 import { scaled } from '../support/timing.js';
 
@@ -22,7 +22,7 @@ const MAX_PARAMETER = { path: 8_000, query: 8_000, header: 16_000 };
 const SMALL_BYTES = 15_000;
 
 const { document, operations } = openApi();
-const validators = createValidators(document, operations, { maxWaitMs: 55_000 });
+const validators = validatorsFor({ maxWaitMs: 55_000 });
 const validatorOf = (operation: Operation): OperationValidator =>
   validators.get(operation.operationId) as OperationValidator;
 

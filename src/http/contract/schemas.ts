@@ -68,13 +68,6 @@ function ajvFor(document: Document, limits: Limits, options: { allErrors: boolea
   return ajv.addSchema(withDefaults(document), DOCUMENT_ID, undefined, false);
 }
 
-const prepared = new WeakMap<Document, Document>();
-
 function withDefaults(document: Document): Document {
-  let made = prepared.get(document);
-  if (made === undefined) {
-    made = JSON.parse(JSON.stringify(document).replaceAll('"x-default":', '"default":')) as Document;
-    prepared.set(document, made);
-  }
-  return made;
+  return JSON.parse(JSON.stringify(document).replaceAll('"x-default":', '"default":')) as Document;
 }

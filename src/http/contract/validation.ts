@@ -8,7 +8,16 @@
 import type { ValidateFunction } from 'ajv/dist/2020.js';
 import { BrokenRulesError, PosternError, type Place } from '../../errors.js';
 import { invalidRequest } from './broken-rules.js';
-import { openApi, pointer, resolve, type Document, type Operation, type Parameter, type Schema } from './openapi.js';
+import {
+  openApi,
+  pointer,
+  resolve,
+  type Document,
+  type OpenApi,
+  type Operation,
+  type Parameter,
+  type Schema,
+} from './openapi.js';
 import { createSchemaCompiler, referenceTo, type Limits, type SchemaCompiler } from './schemas.js';
 
 type Values = Record<string, unknown>;
@@ -45,18 +54,13 @@ export type Validators = ReadonlyMap<string, OperationValidator>;
 const shared = new Map<number, Validators>();
 
 /** Those of the contract. The gateways of a process share them: to compile them costs more than all the rest of one. */
-export function validatorsFor(limits: Limits): Validators {
-  const { maxWaitMs } = limits;
+export function validatorsFor({ maxWaitMs }: Limits): Validators {
   let validators = shared.get(maxWaitMs);
-  if (validators === undefined) {
-    const { document, operations } = openApi();
-    validators = createValidators(document, operations, { maxWaitMs });
-    shared.set(maxWaitMs, validators);
-  }
+  if (validators === undefined) shared.set(maxWaitMs, (validators = createValidators(openApi(), { maxWaitMs })));
   return validators;
 }
 
-export function createValidators(document: Document, operations: readonly Operation[], limits: Limits): Validators {
+function createValidators({ document, operations }: OpenApi, limits: Limits): Validators {
   const quick = createSchemaCompiler(document, limits, { allErrors: false });
   const thorough = createSchemaCompiler(document, limits, { allErrors: true });
   return new Map(
